@@ -101,7 +101,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """The service has nothing for this company, and asking again will not help. `cause`: `services.causes`."""
+    """The service has nothing for this company, and asking again will not help."""
 
     cause: str
     message: str = ""

@@ -1,0 +1,73 @@
+"""Paid answers, kept by job and request, so that no call is made twice. Bodies are compressed here."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+# Joined to the statement that settles, and not fenced: a late holder's answer is paid for too.
+KEPT = """
+kept AS (
+    INSERT INTO answer (job_id, fingerprint, occurrence, service, request, status, headers, body, body_bytes)
+    SELECT a.job_id, a.fingerprint, a.occurrence, a.service, a.request, a.status, a.headers::jsonb,
+           a.body, a.body_bytes
+    FROM unnest(%(answer_job)b::bigint[], %(answer_fingerprint)b::bytea[], %(answer_occurrence)b::smallint[],
+                %(answer_service)b::text[], %(answer_request)b::text[], %(answer_status)b::smallint[],
+                %(answer_headers)b::text[], %(answer_body)b::bytea[], %(answer_bytes)b::int[])
+      AS a(job_id, fingerprint, occurrence, service, request, status, headers, body, body_bytes))
+"""
+
+OF_JOBS = """
+SELECT DISTINCT ON (job_id, fingerprint, occurrence) job_id, fingerprint, occurrence, status, headers, body
+FROM answer WHERE job_id = ANY (%(jobs)s) ORDER BY job_id, fingerprint, occurrence, kept_at
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """An answer of the service to the `occurrence`-th time a job asked this question (1, 2, …)."""
+
+    job_id: int
+    fingerprint: bytes
+    occurrence: int
+    service: str
+    request: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def columns(answers: Sequence[KeptAnswer]) -> dict[str, list[Any]]:
+    """The parameters of `KEPT`."""
+    return {
+        "answer_job": [a.job_id for a in answers],
+        "answer_fingerprint": [a.fingerprint for a in answers],
+        "answer_occurrence": [a.occurrence for a in answers],
+        "answer_service": [a.service for a in answers],
+        "answer_request": [a.request for a in answers],
+        "answer_status": [a.status for a in answers],
+        "answer_headers": [json.dumps(dict(a.headers)) for a in answers],
+        "answer_body": [zlib.compress(a.body, 3) for a in answers],
+        "answer_bytes": [len(a.body) for a in answers],
+    }
+
+
+Stored = dict[tuple[bytes, int], tuple[int, dict[str, str], bytes]]
+
+
+def of_jobs(conn: psycopg.Connection, jobs: Sequence[int]) -> dict[int, Stored]:
+    """What was kept for each of these jobs: (fingerprint, occurrence) -> (status, headers, body)."""
+    found: dict[int, Stored] = {}
+    for job_id, mark, occurrence, status, headers, body in conn.execute(OF_JOBS, {"jobs": list(jobs)}):
+        found.setdefault(job_id, {})[bytes(mark), occurrence] = (status, headers, zlib.decompress(body))
+    return found
+
+
+def forget(conn: psycopg.Connection, jobs: Sequence[int]) -> int:
+    """Drop what was kept for these jobs, so that the service is asked again; returns how many answers."""
+    return conn.execute("DELETE FROM answer WHERE job_id = ANY (%s)", (list(jobs),)).rowcount

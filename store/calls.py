@@ -1,0 +1,60 @@
+"""The log of calls: every request that left a worker under a key, with what it meant and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LOGGED = """
+logged AS (
+    INSERT INTO call (job_id, claim_no, worker, key_id, request, verdict, status, message, waited_ms, took_ms,
+                      late, body_bytes, sent_at)
+    SELECT c.job_id, c.claim_no, %(worker)s, c.key_id, c.request, c.verdict, c.status, c.message, c.waited_ms,
+           c.took_ms, c.late, c.body_bytes, clock_timestamp() - c.ago_seconds * interval '1 second'
+    FROM unnest(%(call_job)b::bigint[], %(call_claim_no)b::int[], %(call_key)b::int[],
+                %(call_request)b::text[], %(call_verdict)b::text[], %(call_status)b::smallint[],
+                %(call_message)b::text[], %(call_waited_ms)b::int[], %(call_took_ms)b::int[], %(call_late)b::boolean[],
+                %(call_bytes)b::int[], %(call_ago)b::float8[])
+      AS c(job_id, claim_no, key_id, request, verdict, status, message, waited_ms, took_ms, late, body_bytes,
+           ago_seconds))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request as it was sent. `sent_at` is on the worker's monotonic clock; `request` holds no secret.
+
+    `late`: it left after its permit's time, because the process was stopped in between.
+    """
+
+    job_id: int
+    claim_no: int
+    key_id: int
+    request: str
+    verdict: str
+    status: int | None
+    message: str | None
+    waited_ms: int
+    took_ms: int
+    late: bool
+    body_bytes: int
+    sent_at: float
+
+
+def columns(calls: Sequence[Call], now: float) -> dict[str, list[Any]]:
+    """The parameters of `LOGGED`; `now` on the clock of `Call.sent_at`."""
+    return {
+        "call_job": [c.job_id for c in calls],
+        "call_claim_no": [c.claim_no for c in calls],
+        "call_key": [c.key_id for c in calls],
+        "call_request": [c.request for c in calls],
+        "call_verdict": [c.verdict for c in calls],
+        "call_status": [c.status for c in calls],
+        "call_message": [c.message for c in calls],
+        "call_waited_ms": [c.waited_ms for c in calls],
+        "call_took_ms": [c.took_ms for c in calls],
+        "call_late": [c.late for c in calls],
+        "call_bytes": [c.body_bytes for c in calls],
+        "call_ago": [now - c.sent_at for c in calls],
+    }

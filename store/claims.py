@@ -1,0 +1,189 @@
+"""The queue as a worker holds it: claim, and settle behind the fence. Recovery of lost claims is here too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+
+from store.answers import KEPT, KeptAnswer
+from store.answers import columns as answer_columns
+from store.calls import LOGGED, Call
+from store.calls import columns as call_columns
+from store.cleaning import text
+from store.ledger import HEADROOM
+from store.states import Outcome, Status
+from store.tally import CAUSE_COUNTED, COUNTED
+
+# Every later write of a holder goes through this and nothing else: `g` is what it says it holds.
+FENCE = """
+    j.id = g.id AND j.status = 'in_progress' AND j.worker = %(worker)s AND j.claim_no = g.claim_no
+"""
+
+CLAIM = f"""
+WITH {HEADROOM},
+room AS MATERIALIZED (
+    SELECT greatest(0, least(%(n)s, headroom.permits - (
+        SELECT count(*) FROM job h JOIN list l ON l.id = h.list_id
+        WHERE h.status = 'in_progress' AND l.service = %(service)s)))::int AS jobs FROM headroom),
+turn AS MATERIALIZED (  -- lists of one priority take turns: whoever claims next starts with another
+    SELECT l.id, l.run_seconds FROM list l JOIN service s ON s.name = l.service
+    WHERE l.service = %(service)s AND l.state = 'active' AND l.start_at <= now() AND s.rest_until <= now()
+      AND EXISTS (SELECT FROM worker WHERE id = %(worker)s AND state = 'running')
+    ORDER BY l.priority DESC, random()),
+due AS MATERIALIZED (  -- lazy: locks exactly the batch
+    SELECT j.id, turn.run_seconds FROM turn CROSS JOIN LATERAL (
+        SELECT id FROM job WHERE list_id = turn.id AND status = 'pending' AND run_at <= now()
+        ORDER BY run_at, id LIMIT %(n)s FOR UPDATE SKIP LOCKED) j
+    LIMIT (SELECT jobs FROM room)),
+claimed AS (
+    UPDATE job j SET status = 'in_progress', worker = %(worker)s, claim_no = claim_no + 1,
+        claimed_at = clock_timestamp(), run_until = clock_timestamp() + due.run_seconds * interval '1 second'
+    FROM due WHERE j.id = due.id AND j.id = ANY (ARRAY(SELECT id FROM due))
+    RETURNING j.*),
+moved AS (
+    SELECT list_id, 'pending' AS was, NULL AS was_outcome, NULL AS was_cause,
+           'in_progress' AS status, NULL AS outcome, NULL AS cause FROM claimed),
+{COUNTED}
+SELECT room.jobs AS room, c.id, c.list_id, c.company, c.name, c.extra, c.claim_no, c.attempts, c.losses,
+       c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults, l.run_seconds
+FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
+"""
+
+SETTLE = f"""
+WITH given AS (
+    SELECT * FROM unnest(
+        %(id)b::bigint[], %(claim_no)b::int[], %(status)b::text[], %(outcome)b::text[], %(cause)b::text[],
+        %(message)b::text[], %(result)b::text[], %(pause)b::float8[], %(tried)b::smallint[],
+        %(faulted)b::smallint[])
+      AS g(id, claim_no, status, outcome, cause, message, result, pause_seconds, tried, faulted)),
+settled AS (
+    UPDATE job j SET status = g.status, outcome = g.outcome, cause = g.cause, message = g.message,
+        result = g.result::jsonb, attempts = attempts + g.tried, faults = faults + g.faulted,
+        worker = NULL, run_until = NULL,
+        run_at = CASE WHEN g.status = 'pending'
+                 THEN clock_timestamp() + g.pause_seconds * interval '1 second' ELSE run_at END,
+        ended_at = CASE WHEN g.status <> 'pending' THEN clock_timestamp() END
+    FROM given g WHERE {FENCE}
+    RETURNING j.id, j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
+moved AS (
+    SELECT list_id, 'in_progress' AS was, NULL AS was_outcome, NULL AS was_cause, status, outcome, cause
+    FROM settled),
+{COUNTED}, {KEPT}, {LOGGED}
+SELECT id FROM settled
+"""
+
+# For a statement with a CTE `lost(id)` of workers that are gone: their jobs run again, or have been lost
+# too often and fail. A claim that moved on meanwhile no longer names a lost worker and is left alone.
+FREED = f"""
+stuck AS MATERIALIZED (
+    SELECT id FROM job WHERE status = 'in_progress' AND worker = ANY (ARRAY(SELECT id FROM lost))
+    ORDER BY id FOR UPDATE SKIP LOCKED),
+freed AS (
+    UPDATE job j SET losses = j.losses + 1, worker = NULL, run_until = NULL, run_at = clock_timestamp(),
+        status = CASE WHEN j.losses + 1 < l.max_losses THEN 'pending' ELSE 'failed' END,
+        ended_at = CASE WHEN j.losses + 1 < l.max_losses THEN NULL ELSE clock_timestamp() END,
+        cause = 'worker_lost', message = format('lost with its worker %s times', j.losses + 1)
+    FROM stuck s, list l WHERE j.id = s.id AND l.id = j.list_id
+    RETURNING j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
+moved AS (
+    SELECT list_id, 'in_progress' AS was, NULL AS was_outcome, NULL AS was_cause, status, outcome, cause
+    FROM freed),
+{COUNTED}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A worker's hold on a job, with what its list asks for. `id` and `claim_no` are the fence."""
+
+    id: int
+    list_id: int
+    company: str
+    name: str | None
+    extra: dict[str, str]
+    claim_no: int
+    attempts: int
+    losses: int
+    faults: int
+    service: str
+    options: dict[str, str]
+    fields: list[str]
+    required: list[str]
+    max_attempts: int
+    max_faults: int
+    run_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a claim brought. `room`: for how many jobs the keys had headroom; at 0 the keys are the brake."""
+
+    claims: list[Claim]
+    room: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How a holder leaves a job. `result` is JSON text, there exactly when the job is done.
+
+    `pause_seconds` counts for a job that goes back to pending. `tried` and `faulted` are what it costs: an
+    attempt of the company, a fault of the service.
+    """
+
+    id: int
+    claim_no: int
+    status: Status
+    outcome: Outcome | None = None
+    cause: str | None = None
+    message: str | None = None
+    result: str | None = None
+    pause_seconds: float = 0.0
+    tried: int = 0
+    faulted: int = 0
+
+
+def claim(
+    conn: psycopg.Connection, worker: UUID, service: str, key_set: str | None, *, n: int, soon_seconds: float
+) -> Claimed:
+    """Take up to `n` due jobs of the service, and no more than its usable keys have headroom for.
+
+    Headroom: the permits that the worker's keys will have within `soon_seconds`, less the jobs in progress.
+    """
+    asked = {"worker": worker, "service": service, "key_set": key_set, "n": n, "soon": soon_seconds}
+    rows = conn.execute(CLAIM, asked).fetchall()
+    claims = [Claim(*row[1:]) for row in rows if row[1] is not None]
+    return Claimed(claims, room=rows[0][0] if rows else 0)
+
+
+def settle(
+    conn: psycopg.Connection,
+    worker: UUID,
+    settlements: Sequence[Settlement],
+    *,
+    answers: Sequence[KeptAnswer] = (),
+    calls: Sequence[Call] = (),
+    now: float = 0.0,
+) -> set[int]:
+    """Write back what a worker is done with, in one statement; returns the ids of the claims it had lost.
+
+    Answers and calls are kept whoever holds the job now. `now` is on the clock of `Call.sent_at`. Raises
+    `psycopg.DataError` or `psycopg.IntegrityError`, and nothing is written, when one row cannot be stored.
+    """
+    given = {
+        "worker": worker,
+        "id": [s.id for s in settlements],
+        "claim_no": [s.claim_no for s in settlements],
+        "status": [s.status.value for s in settlements],
+        "outcome": [s.outcome.value if s.outcome else None for s in settlements],
+        "cause": [s.cause for s in settlements],
+        "message": [text(s.message, 2000) if s.message else None for s in settlements],
+        "result": [s.result for s in settlements],
+        "pause": [s.pause_seconds for s in settlements],
+        "tried": [s.tried for s in settlements],
+        "faulted": [s.faulted for s in settlements],
+    }
+    written = conn.execute(SETTLE, given | answer_columns(answers) | call_columns(calls, now)).fetchall()
+    return {s.id for s in settlements} - {row[0] for row in written}

@@ -1,0 +1,59 @@
+"""Data that Postgres takes as it is: no NUL, no lone surrogate, no number that is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+MAX_TEXT = 100_000
+MAX_EXPONENT = 100
+
+
+class Unstorable(ValueError):
+    """A value cannot be stored; the text names it."""
+
+
+def text(value: str, longest: int = MAX_TEXT) -> str:
+    """The text without NUL, with lone surrogates replaced, cut after `longest` characters."""
+    if len(value) > longest:
+        value = value[: longest - 1] + "…"
+    if "\x00" in value:
+        value = value.replace("\x00", "")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        value = value.encode(errors="replace").decode()
+    return value
+
+
+def to_json(value: Any) -> str:
+    """JSON text for a jsonb column; decimals exact, dates as ISO text. Raises `Unstorable`."""
+    match value:
+        case None | bool() | int():
+            return json.dumps(value)
+        case str():
+            return json.dumps(text(value), ensure_ascii=False)
+        case Decimal():
+            return _number(value)
+        case date():
+            return f'"{value.isoformat()}"'
+        case Mapping():
+            pairs = (f"{to_json(str(name))}:{to_json(item)}" for name, item in value.items())
+            return "{" + ",".join(pairs) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(to_json, value)) + "]"
+        case _:
+            raise Unstorable(
+                f"{value!r:.80} is a {type(value).__name__}; text, whole or decimal number expected"
+            )
+
+
+def _number(value: Decimal) -> str:
+    """Plain digits: no exponent, no zeros after the last decimal."""
+    if not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
+        raise Unstorable(f"{value!s:.40} is no number that can be stored")
+    plain = format(value, "f")
+    return plain.rstrip("0").rstrip(".") if "." in plain else plain

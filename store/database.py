@@ -1,0 +1,76 @@
+"""Connections to Postgres, and whether its schema is the one this program was written for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+SCHEMA = "0001"
+
+# A peer that vanished without a word is noticed within about ten seconds, not after hours.
+ALIVE: dict[str, Any] = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    "connect_timeout": 5,
+}
+
+
+class WrongSchema(RuntimeError):
+    """The database's schema is not the one this program needs; the text says what to do."""
+
+
+def connect(url: str, name: str) -> psycopg.Connection:
+    """One autocommit connection, known to the server as `name`. Raises `psycopg.OperationalError`."""
+    conn = psycopg.connect(url, autocommit=True, application_name=name, **ALIVE)
+    configure(conn)
+    return conn
+
+
+def pool(url: str, name: str, size: int) -> ConnectionPool[psycopg.Connection[Any]]:
+    """A pool of autocommit connections that waits out a database that is away. Opened by its `with`."""
+    return ConnectionPool(
+        url,
+        min_size=1,
+        max_size=size,
+        open=False,
+        kwargs={"autocommit": True, "application_name": name, **ALIVE},
+        configure=configure,
+        check=ConnectionPool.check_connection,
+        name=name,
+        reconnect_timeout=0,
+    )
+
+
+def configure(conn: psycopg.Connection) -> None:
+    """Behind a pooler that hands out server sessions by transaction, prepare nothing on the server."""
+    if is_pooled(conn):
+        conn.prepare_threshold = None
+
+
+def is_pooled(conn: psycopg.Connection) -> bool:
+    """Whether a pooler such as PgBouncer stands between: the server answers with another process id."""
+    row = conn.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] != conn.info.backend_pid
+
+
+def check_schema(conn: psycopg.Connection) -> None:
+    """Raise `WrongSchema` unless the migrations that this program needs have been run, and no later one."""
+    found = conn.execute("SELECT to_regclass('alembic_version') IS NOT NULL").fetchone()
+    row = conn.execute("SELECT version_num FROM alembic_version").fetchone() if found and found[0] else None
+    if row is None:
+        raise WrongSchema("The database has no tables of Sluice yet. Create them: flask db upgrade")
+    if row[0] < SCHEMA:
+        raise WrongSchema(
+            f"The database's schema is {row[0]}, this program needs {SCHEMA}."
+            " Stop the workers, then: flask db upgrade"
+        )
+    if row[0] > SCHEMA:
+        raise WrongSchema(
+            f"The database's schema is {row[0]}, newer than this program's {SCHEMA}."
+            " Install the newer program."
+        )

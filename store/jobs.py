@@ -1,0 +1,160 @@
+"""The queue as people move it: companies join a list, are sent back, taken off, looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+
+from store.cleaning import text, to_json
+from store.states import Status
+from store.tally import COUNTED
+
+CHANNEL = "sluice_due"
+WAKE = f"NOTIFY {CHANNEL}"
+
+# Touches the row of an active list too, so that `store.lists.finish` and this one wait for each other.
+REOPEN = """
+    UPDATE list SET state = 'active', finished_at = NULL
+    WHERE id = %(list_id)s AND state IN ('active', 'finished')"""
+
+ENQUEUE = f"""
+WITH added AS (
+    INSERT INTO job (list_id, company, name, extra, line)
+    SELECT %(list_id)s, company, name, extra, line FROM incoming ORDER BY line
+    ON CONFLICT (list_id, company) DO NOTHING
+    RETURNING list_id),
+moved AS (
+    SELECT list_id, NULL AS was, NULL AS was_outcome, NULL AS was_cause,
+           'pending' AS status, NULL AS outcome, NULL AS cause FROM added),
+reopened AS ({REOPEN} AND EXISTS (SELECT FROM added)),
+{COUNTED}
+SELECT count(*) FROM added
+"""
+
+RETRY = f"""
+WITH chosen AS MATERIALIZED (
+    SELECT id, outcome AS was_outcome, cause AS was_cause FROM job
+    WHERE list_id = %(list_id)s AND status = 'failed' AND (%(cause)s::text IS NULL OR cause = %(cause)s)
+    ORDER BY id LIMIT 5000 FOR UPDATE SKIP LOCKED),
+moved AS (
+    UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL,
+        attempts = 0, losses = 0, faults = 0
+    FROM chosen c WHERE j.id = c.id
+    RETURNING j.list_id, 'failed' AS was, c.was_outcome, c.was_cause,
+              j.status, NULL AS outcome, NULL AS cause),
+reopened AS ({REOPEN} AND EXISTS (SELECT FROM moved)),
+{COUNTED}
+SELECT count(*) FROM moved
+"""
+
+
+def _between(before: Status, after: Status, ended_at: str) -> str:
+    return f"""
+WITH chosen AS MATERIALIZED (
+    SELECT id FROM job WHERE list_id = %(list_id)s AND status = '{before}'
+    ORDER BY id LIMIT 5000 FOR UPDATE SKIP LOCKED),
+moved AS (
+    UPDATE job j SET status = '{after}', ended_at = {ended_at} FROM chosen c WHERE j.id = c.id
+    RETURNING j.list_id, '{before}' AS was, NULL AS was_outcome, NULL AS was_cause,
+              j.status, NULL AS outcome, NULL AS cause),
+{COUNTED}
+SELECT count(*) FROM moved
+"""
+
+
+CANCEL = _between(Status.PENDING, Status.CANCELLED, "clock_timestamp()")
+REVIVE = _between(Status.CANCELLED, Status.PENDING, "NULL")
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A company to add to a list; `line` is its line in the uploaded file."""
+
+    company: str
+    name: str | None = None
+    extra: dict[str, str] | None = None
+    line: int | None = None
+
+
+def enqueue(conn: psycopg.Connection, list_id: int, jobs: Iterable[NewJob]) -> int:
+    """Add companies to a list; returns how many were new. Call inside a transaction."""
+    conn.execute(
+        "CREATE TEMPORARY TABLE incoming (company text, name text, extra jsonb, line int) ON COMMIT DROP"
+    )
+    with conn.cursor().copy("COPY incoming FROM STDIN") as copy:
+        for job in jobs:
+            name = None if job.name is None else text(job.name, 1000)
+            copy.write_row((job.company, name, to_json(job.extra or {}), job.line))
+    added = _count(conn, ENQUEUE, {"list_id": list_id})
+    conn.execute("DROP TABLE incoming")
+    conn.execute(WAKE)
+    return added
+
+
+def retry(conn: psycopg.Connection, list_id: int, cause: str | None = None) -> int:
+    """Send failed jobs of a list back, all or those with one cause; returns how many. Kept answers stay."""
+    return _repeat(conn, RETRY, {"list_id": list_id, "cause": cause})
+
+
+def cancel(conn: psycopg.Connection, list_id: int) -> int:
+    """Take the pending jobs of a list off the queue; returns how many. Running ones finish."""
+    return _repeat(conn, CANCEL, {"list_id": list_id})
+
+
+def revive(conn: psycopg.Connection, list_id: int) -> int:
+    """Put the cancelled jobs of a list back on the queue; returns how many."""
+    return _repeat(conn, REVIVE, {"list_id": list_id})
+
+
+def _repeat(conn: psycopg.Connection, statement: str, params: dict[str, Any]) -> int:
+    total = 0
+    while moved := _count(conn, statement, params):
+        total += moved
+    conn.execute(WAKE)
+    return total
+
+
+def _count(conn: psycopg.Connection, statement: str, params: dict[str, Any]) -> int:
+    row = conn.execute(statement, params).fetchone()
+    return int(row[0]) if row else 0
+
+
+SEE = """
+SELECT j.id, l.name AS list, l.service, j.company, j.name, j.status, j.outcome, j.cause, j.message, j.run_at,
+       j.attempts, j.losses, j.faults, j.claim_no, j.claimed_at, j.ended_at, j.result
+FROM job j JOIN list l ON l.id = j.list_id WHERE j.id = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """One job with everything a person may want to know of it."""
+
+    id: int
+    list: str
+    service: str
+    company: str
+    name: str | None
+    status: str
+    outcome: str | None
+    cause: str | None
+    message: str | None
+    run_at: datetime
+    attempts: int
+    losses: int
+    faults: int
+    claim_no: int
+    claimed_at: datetime | None
+    ended_at: datetime | None
+    result: dict[str, Any] | None
+
+
+def see(conn: psycopg.Connection, job_id: int) -> JobSeen | None:
+    """The job, or None when there is none with this id."""
+    with conn.cursor(row_factory=class_row(JobSeen)) as cursor:
+        return cursor.execute(SEE, (job_id,)).fetchone()

@@ -1,0 +1,188 @@
+"""Keys and accounts as people see and steer them. What a key may do when is `store.ledger`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.rows import class_row
+
+from store.limits import Limit
+from store.vault import Vault, fingerprint
+
+ENSURE_SERVICE = "INSERT INTO service (name) VALUES (%s) ON CONFLICT DO NOTHING"
+
+ENSURE_ACCOUNT = """
+WITH made AS (
+    INSERT INTO account (service, name) VALUES (%(service)s, %(name)s)
+    ON CONFLICT DO NOTHING RETURNING id)
+SELECT id, true FROM made UNION ALL
+SELECT id, false FROM account WHERE service = %(service)s AND name = %(name)s LIMIT 1
+"""
+
+ADD_LIMIT = """
+INSERT INTO allowance (account_id, no, amount, per_seconds, guard_seconds, grain_seconds)
+VALUES (%s, %s, %s, %s, %s, %s)
+"""
+
+LIMITS_OF = (
+    "SELECT amount, per_seconds::int FROM allowance WHERE account_id = %s AND kind = 'calls' ORDER BY no"
+)
+
+ADD_KEY = """
+INSERT INTO key (account_id, service, label, key_set, secret, fingerprint)
+VALUES (%(account_id)s, %(service)s, %(label)s, %(key_set)s, %(secret)s, %(fingerprint)s)
+ON CONFLICT DO NOTHING RETURNING id
+"""
+
+TAKEN = """
+SELECT label FROM key WHERE service = %(service)s AND (label = %(label)s OR fingerprint = %(fingerprint)s)
+"""
+
+SET_STATE_IF_ACTIVE = """
+UPDATE key SET state = %(state)s, last_error = %(message)s WHERE id = %(key_id)s AND state = 'active'
+"""
+
+SEE = """
+SELECT k.id, k.service, k.label, a.name AS account, k.key_set, k.fingerprint,
+       CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM clock_timestamp())
+            THEN 'resting' ELSE k.state END AS state,
+       greatest(a.rest_until - extract(epoch FROM clock_timestamp()), 0)::float8 AS rest_seconds,
+       k.last_error, coalesce(c.calls, 0) AS calls, coalesce(c.limited, 0) AS rate_limited,
+       ARRAY(SELECT w.amount FROM allowance w WHERE w.account_id = a.id ORDER BY w.no) AS amounts,
+       ARRAY(SELECT w.per_seconds::int FROM allowance w
+             WHERE w.account_id = a.id ORDER BY w.no) AS per_seconds,
+       ARRAY(SELECT coalesce((SELECT sum(e.used)::int FROM unnest(w.at, w.used) AS e(at, used)
+                              WHERE e.at > extract(epoch FROM clock_timestamp()) - w.per_seconds), 0)
+             FROM allowance w WHERE w.account_id = a.id ORDER BY w.no) AS used
+FROM key k JOIN account a ON a.id = k.account_id
+LEFT JOIN LATERAL (
+    SELECT count(*) AS calls, count(*) FILTER (WHERE verdict = 'key_rests') AS limited
+    FROM call WHERE key_id = k.id AND sent_at > now() - interval '1 hour') c ON true
+ORDER BY k.service, k.label
+"""
+
+
+class KeyTaken(ValueError):
+    """The label or the secret is there already; the text says which key it is."""
+
+
+class LimitsDiffer(ValueError):
+    """The account has other limits than the ones given; keys of one account share its limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySeen:
+    """A key as it may be shown: never its secret. `calls` and `rate_limited` are of the last hour."""
+
+    id: int
+    service: str
+    label: str
+    account: str
+    key_set: str | None
+    fingerprint: str
+    state: str
+    rest_seconds: float
+    last_error: str | None
+    calls: int
+    rate_limited: int
+    amounts: list[int]
+    per_seconds: list[int]
+    used: list[int]
+
+    @property
+    def limits(self) -> list[Limit]:
+        return [Limit(*pair) for pair in zip(self.amounts, self.per_seconds, strict=True)]
+
+
+def add(
+    conn: psycopg.Connection,
+    vault: Vault,
+    *,
+    service: str,
+    label: str,
+    secret: str,
+    limits: Sequence[Limit],
+    account: str | None = None,
+    key_set: str | None = None,
+) -> int:
+    """Add a key; returns its id. Without `account` it is an account of its own. Call inside a transaction.
+
+    Raises `KeyTaken` when label or secret is there already, `LimitsDiffer` when the account has others.
+    """
+    if not limits:
+        raise ValueError("a key needs at least one limit")
+    mark = fingerprint(secret)
+    taken = conn.execute(TAKEN, {"service": service, "label": label, "fingerprint": mark}).fetchone()
+    if taken is not None:
+        what = "This label is taken" if taken[0] == label else "This secret is there already"
+        raise KeyTaken(f"{what}: key “{taken[0]}” of {service}. Nothing was added.")
+    conn.execute(ENSURE_SERVICE, (service,))
+    account_id = _account(conn, service, account or label, limits)
+    row = conn.execute(
+        ADD_KEY,
+        {
+            "account_id": account_id,
+            "service": service,
+            "label": label,
+            "key_set": key_set,
+            "secret": vault.seal(secret),
+            "fingerprint": mark,
+        },
+    ).fetchone()
+    if row is None:
+        raise KeyTaken(f"Somebody added key “{label}” of {service} at the same moment. Nothing was added.")
+    return int(row[0])
+
+
+def _account(conn: psycopg.Connection, service: str, name: str, limits: Sequence[Limit]) -> int:
+    row = conn.execute(ENSURE_ACCOUNT, {"service": service, "name": name}).fetchone()
+    assert row is not None  # noqa: S101 - one of its halves always has the row
+    account_id, is_new = row
+    if is_new:
+        for no, limit in enumerate(limits):
+            values = (limit.amount, limit.per_seconds, limit.guard_seconds, limit.grain_seconds)
+            conn.execute(ADD_LIMIT, (account_id, no, *values))
+    else:
+        there = [Limit(*row) for row in conn.execute(LIMITS_OF, (account_id,))]
+        if there != list(limits):
+            raise LimitsDiffer(
+                f"Account “{name}” of {service} has {', '.join(map(str, there))}, and its keys share them."
+                f" Give the same limits, or another account. Nothing was added."
+            )
+    return int(account_id)
+
+
+def reject(conn: psycopg.Connection, key_id: int, message: str) -> bool:
+    """The service does not accept the key: nobody uses it any more. False: it was not active."""
+    return _leave_active(conn, key_id, "invalid", message)
+
+
+def exhaust(conn: psycopg.Connection, key_id: int, message: str) -> bool:
+    """The key's quota is used up: nobody uses it any more. False: it was not active."""
+    return _leave_active(conn, key_id, "exhausted", message)
+
+
+def disable(conn: psycopg.Connection, key_id: int) -> bool:
+    """A person takes the key out of use. False: it was not active."""
+    return _leave_active(conn, key_id, "disabled", None)
+
+
+def enable(conn: psycopg.Connection, key_id: int) -> bool:
+    """A person takes the key into use again. False: it is active."""
+    found = conn.execute(
+        "UPDATE key SET state = 'active', last_error = NULL WHERE id = %s AND state <> 'active'", (key_id,)
+    )
+    return found.rowcount == 1
+
+
+def _leave_active(conn: psycopg.Connection, key_id: int, state: str, message: str | None) -> bool:
+    found = conn.execute(SET_STATE_IF_ACTIVE, {"key_id": key_id, "state": state, "message": message})
+    return found.rowcount == 1
+
+
+def see(conn: psycopg.Connection) -> list[KeySeen]:
+    """All keys with what their limits have used in the current windows."""
+    with conn.cursor(row_factory=class_row(KeySeen)) as cursor:
+        return cursor.execute(SEE).fetchall()

@@ -1,0 +1,169 @@
+"""The key ledger: how many calls each account may still make, on the database's clock.
+
+An account keeps, per limit, a log of the permits it has handed out. A permit is the right to send one
+call between `at` and `at + slack_seconds`; a limit of N per T hands out the next one when the N-th newest
+has left the window T plus a guard. The guard covers what lies between the permit and the service's own
+clock: the slack, and jitter on the way. Reserving is one statement that locks every row it reads; a
+permit that was handed out and not used is lost, never lent twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+
+RESERVE = """
+WITH chosen AS MATERIALIZED (
+    SELECT k.id AS key_id, k.label, k.secret, k.fingerprint, a.id, a.rest_until
+    FROM key k JOIN account a ON a.id = k.account_id
+    WHERE a.service = %(service)s AND k.state = 'active'
+      AND (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s)
+    ORDER BY greatest(a.load_until, a.rest_until, extract(epoch FROM clock_timestamp())), a.seen, k.used_at
+    LIMIT 1 FOR UPDATE OF a, k SKIP LOCKED),
+limits AS MATERIALIZED (
+    SELECT w.* FROM allowance w JOIN chosen c ON w.account_id = c.id
+    WHERE w.kind = 'calls' ORDER BY w.no FOR UPDATE OF w),
+clock AS MATERIALIZED (  -- read after the locks: a time from before them would be too early
+    SELECT extract(epoch FROM clock_timestamp())::float8 AS now, count(*) FROM limits),
+entry AS MATERIALIZED (  -- newest first: `upto` permits were handed out at this time or later
+    SELECT l.no, l.amount, l.per_seconds + l.guard_seconds AS span, e.at,
+           sum(e.used) OVER (PARTITION BY l.no ORDER BY e.at DESC) AS upto
+    FROM limits l, clock, unnest(l.at, l.used) AS e(at, used)
+    WHERE e.at > clock.now - l.per_seconds - l.guard_seconds),
+permit AS MATERIALIZED (  -- the j-th new one waits until the (amount - j + 1)-th newest has left
+    SELECT j, greatest(clock.now, c.rest_until, (
+        SELECT max(left_at) FROM (
+            SELECT max(at) + span AS left_at FROM entry WHERE upto > amount - j GROUP BY no, span) f)) AS at
+    FROM clock, chosen c, generate_series(1, least(%(want)s, (SELECT min(amount) FROM limits))) AS j),
+granted AS MATERIALIZED (
+    SELECT permit.at FROM permit, clock WHERE permit.at <= clock.now + %(ahead)s),
+written AS (
+    UPDATE allowance w SET (at, used) = (
+        SELECT array_agg(s.at ORDER BY s.at), array_agg(s.used ORDER BY s.at) FROM (
+            SELECT u.at, sum(u.used)::int AS used FROM (
+                SELECT e.at, e.used FROM unnest(l.at, l.used) AS e(at, used)
+                WHERE e.at > clock.now - l.per_seconds - l.guard_seconds
+                UNION ALL
+                SELECT CASE WHEN l.grain_seconds > 0 THEN ceil(g.at / l.grain_seconds) * l.grain_seconds
+                            ELSE g.at END, 1 FROM granted g) u
+            GROUP BY u.at) s)
+    FROM limits l, clock
+    WHERE w.account_id = l.account_id AND w.no = l.no AND EXISTS (SELECT FROM granted)),
+charged AS (
+    UPDATE account a SET seen = clock.now,
+        load_until = greatest(clock.now, a.load_until)
+                   + (SELECT count(*) FROM granted) * (SELECT max(per_seconds / amount) FROM limits)
+    FROM chosen c, clock WHERE a.id = c.id),
+noted AS (
+    UPDATE key k SET used_at = clock.now FROM chosen c, clock
+    WHERE k.id = c.key_id AND EXISTS (SELECT FROM granted))
+SELECT c.key_id, c.id, c.label, c.secret, c.fingerprint,
+       ARRAY(SELECT at - clock.now FROM granted ORDER BY at),
+       (SELECT min(guard_seconds) FROM limits),
+       (SELECT min(at) FROM permit) - clock.now
+FROM chosen c, clock
+"""
+
+# Asked when no row could be locked: is there a usable key at all?
+USABLE = """
+SELECT EXISTS (SELECT FROM key WHERE service = %(service)s AND state = 'active'
+               AND (%(key_set)s::text IS NULL OR key_set = %(key_set)s))
+"""
+
+# For a statement that claims: the permits that usable accounts will have within `soon` seconds.
+HEADROOM = """
+headroom AS MATERIALIZED (
+    SELECT coalesce(sum(free), 0) AS permits FROM (
+        SELECT min(w.amount - coalesce((
+            SELECT sum(e.used) FROM unnest(w.at, w.used) AS e(at, used)
+            WHERE e.at + w.per_seconds + w.guard_seconds
+                > extract(epoch FROM clock_timestamp()) + %(soon)s), 0)) AS free
+        FROM account a JOIN allowance w ON w.account_id = a.id
+        WHERE a.service = %(service)s AND w.kind = 'calls'
+          AND a.rest_until <= extract(epoch FROM clock_timestamp()) + %(soon)s
+          AND EXISTS (SELECT FROM key k WHERE k.account_id = a.id AND k.state = 'active'
+                      AND (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s))
+        GROUP BY a.id) f)
+"""
+
+REST_ACCOUNT = """
+UPDATE account SET rest_until = greatest(rest_until, extract(epoch FROM clock_timestamp()) + %(seconds)s),
+                   rest_cause = %(cause)s
+WHERE id = %(account_id)s AND rest_until < extract(epoch FROM clock_timestamp()) + %(seconds)s
+"""
+
+REST_SERVICE = """
+UPDATE service SET rest_until = greatest(rest_until, clock_timestamp() + %(seconds)s * interval '1 second'),
+                   rest_cause = %(cause)s
+WHERE name = %(service)s AND rest_until < clock_timestamp() + %(seconds)s * interval '1 second'
+"""
+
+# The slack is a third of the guard: the rest is for jitter between our socket and the service's clock.
+SLACK_SHARE = 1 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Permits of one key. `in_seconds`: when each may be sent, counted from the database's answer.
+
+    A permit is past its use when `slack_seconds` have gone by since then. `wait_seconds`: when the first
+    permit could be had; with no permits in hand, ask again after that long.
+    """
+
+    key_id: int
+    account_id: int
+    label: str
+    secret: bytes
+    fingerprint: str
+    in_seconds: tuple[float, ...]
+    slack_seconds: float
+    wait_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Somebody else is at every usable account this instant; ask again in a few milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoKey:
+    """No key of the service may be used: none was added, or all are invalid, exhausted or disabled."""
+
+
+def reserve(
+    conn: psycopg.Connection, service: str, key_set: str | None, want: int, ahead_seconds: float
+) -> Reservation | Busy | NoKey:
+    """Reserve up to `want` permits of the least loaded usable key, at most `ahead_seconds` ahead.
+
+    `want` is capped by the smallest limit. Commit before using them.
+    """
+    asked = {"service": service, "key_set": key_set}
+    row = conn.execute(RESERVE, {**asked, "want": want, "ahead": ahead_seconds}).fetchone()
+    if row is not None:
+        key_id, account_id, label, secret, mark, in_seconds, guard_seconds, wait_seconds = row
+        return Reservation(
+            key_id,
+            account_id,
+            label,
+            secret,
+            mark,
+            tuple(in_seconds),
+            guard_seconds * SLACK_SHARE,
+            wait_seconds,
+        )
+    usable = conn.execute(USABLE, asked).fetchone()
+    return Busy() if usable and usable[0] else NoKey()
+
+
+def rest_account(conn: psycopg.Connection, account_id: int, seconds: float, cause: str) -> bool:
+    """Let the account rest. False: it rests longer already; an answer never shortens a rest."""
+    return (
+        conn.execute(REST_ACCOUNT, {"account_id": account_id, "seconds": seconds, "cause": cause}).rowcount
+        == 1
+    )
+
+
+def rest_service(conn: psycopg.Connection, service: str, seconds: float, cause: str) -> bool:
+    """Stop claims for the service for a while, whatever the key. False: it rests longer already."""
+    return conn.execute(REST_SERVICE, {"service": service, "seconds": seconds, "cause": cause}).rowcount == 1

@@ -1,0 +1,172 @@
+"""Lists: what is asked of which service for a set of companies, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import psycopg
+from psycopg.rows import class_row
+
+from store import jobs
+from store.cleaning import text, to_json
+
+CREATE = """
+WITH known AS (INSERT INTO service (name) VALUES (%(service)s) ON CONFLICT DO NOTHING)
+INSERT INTO list (name, service, options, fields, required, priority)
+VALUES (%(name)s, %(service)s, %(options)s::jsonb, %(fields)s, %(required)s, %(priority)s)
+ON CONFLICT (name) DO NOTHING RETURNING id
+"""
+
+SEE = """
+SELECT id, name, service, options, fields, required, state, priority, created_at, finished_at,
+       (SELECT count(*) FROM reject r WHERE r.list_id = list.id) AS rejects
+FROM list WHERE %(name)s::text IS NULL OR name = %(name)s ORDER BY id
+"""
+
+REJECT = """
+INSERT INTO reject (list_id, line, content, reason) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
+"""
+
+ENDED = """
+SELECT id FROM list l WHERE state = 'active'
+  AND EXISTS (SELECT FROM job j WHERE j.list_id = l.id)
+  AND NOT EXISTS (SELECT FROM job j WHERE j.list_id = l.id AND j.status = 'pending')
+  AND NOT EXISTS (SELECT FROM job j WHERE j.list_id = l.id AND j.status = 'in_progress')
+FOR UPDATE SKIP LOCKED
+"""
+
+FINISH = f"""
+UPDATE list SET state = 'finished', finished_at = clock_timestamp()
+WHERE id = ANY (%(ids)s) AND id IN ({ENDED.replace("FOR UPDATE SKIP LOCKED", "")}) RETURNING id
+"""
+
+
+class NameTaken(ValueError):
+    """There is a list of this name with another service, other fields or other options."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewList:
+    """What a list is to be. `fields` in column order; `required` names those that make a job complete."""
+
+    name: str
+    service: str
+    fields: Sequence[str]
+    required: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A line of the uploaded file that is no job, and why."""
+
+    line: int
+    content: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListSeen:
+    """A list as people see it; its counts are in `store.tally`."""
+
+    id: int
+    name: str
+    service: str
+    options: dict[str, str]
+    fields: list[str]
+    required: list[str]
+    state: str
+    priority: int
+    created_at: datetime
+    finished_at: datetime | None
+    rejects: int
+
+
+def create(conn: psycopg.Connection, new: NewList) -> int:
+    """The list of this name, made when there is none; returns its id. Raises `NameTaken`."""
+    row = conn.execute(
+        CREATE,
+        {
+            "name": new.name,
+            "service": new.service,
+            "options": to_json(dict(new.options)),
+            "fields": list(new.fields),
+            "required": list(new.required),
+            "priority": new.priority,
+        },
+    ).fetchone()
+    if row is not None:
+        return int(row[0])
+    there = see(conn, new.name)[0]
+    for what, old, wanted in (
+        ("service", there.service, new.service),
+        ("options", there.options, dict(new.options)),
+        ("fields", there.fields, list(new.fields)),
+    ):
+        if old != wanted:
+            raise NameTaken(f"There is a list “{new.name}” with another {what}: {old}. Choose another name.")
+    return there.id
+
+
+def keep_rejects(conn: psycopg.Connection, list_id: int, rejects: Iterable[Rejected]) -> None:
+    """Keep the lines that are no jobs; a line that is kept already stays as it is."""
+    with conn.cursor() as cursor:
+        cursor.executemany(
+            REJECT, [(list_id, r.line, text(r.content, 500), text(r.reason, 500)) for r in rejects]
+        )
+
+
+def rejects(conn: psycopg.Connection, list_id: int) -> list[Rejected]:
+    """The rejected lines of a list in the order of the file."""
+    with conn.cursor(row_factory=class_row(Rejected)) as cursor:
+        return cursor.execute(
+            "SELECT line, content, reason FROM reject WHERE list_id = %s ORDER BY line", (list_id,)
+        ).fetchall()
+
+
+def see(conn: psycopg.Connection, name: str | None = None) -> list[ListSeen]:
+    """All lists in the order they were made, or the one of this name."""
+    with conn.cursor(row_factory=class_row(ListSeen)) as cursor:
+        return cursor.execute(SEE, {"name": name}).fetchall()
+
+
+def finish(conn: psycopg.Connection) -> list[int]:
+    """Close active lists that have nothing left to run; returns their ids.
+
+    Two statements: the second looks again with the rows locked, because jobs may have joined meanwhile.
+    """
+    with conn.transaction():
+        ids = [row[0] for row in conn.execute(ENDED)]
+        return [row[0] for row in conn.execute(FINISH, {"ids": ids})] if ids else []
+
+
+def pause(conn: psycopg.Connection, list_id: int) -> bool:
+    """Claim nothing more of the list. False: it was not active."""
+    return _change(conn, list_id, "paused", None, ("active",))
+
+
+def resume(conn: psycopg.Connection, list_id: int) -> bool:
+    """Go on with a paused or cancelled list, cancelled jobs too. False: it was neither."""
+    if not _change(conn, list_id, "active", None, ("paused", "cancelled")):
+        return False
+    jobs.revive(conn, list_id)
+    return True
+
+
+def cancel(conn: psycopg.Connection, list_id: int) -> int | None:
+    """Stop the list and take its pending jobs off the queue; returns how many. None: it had ended."""
+    if not _change(conn, list_id, "cancelled", "clock_timestamp()", ("active", "paused")):
+        return None
+    return jobs.cancel(conn, list_id)
+
+
+def _change(
+    conn: psycopg.Connection, list_id: int, state: str, finished_at: str | None, before: tuple[str, ...]
+) -> bool:
+    statement = f"""
+        UPDATE list SET state = %s, finished_at = {finished_at or "NULL"} WHERE id = %s AND state = ANY (%s)
+    """
+    return conn.execute(statement, (state, list_id, list(before))).rowcount == 1

@@ -1,0 +1,46 @@
+"""The states of a job and every move between them, once. `docs/states.md` draws the same table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Outcome(StrEnum):
+    """What a done job holds."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """`name` is the function in `store.jobs` or `store.workers` that makes the move."""
+
+    name: str
+    before: Status | None
+    after: Status
+    meaning: str
+
+
+MOVES: tuple[Move, ...] = (
+    Move("enqueue", None, Status.PENDING, "a company joins a list"),
+    Move("claim", Status.PENDING, Status.IN_PROGRESS, "a worker takes it; claim_no rises"),
+    Move("settle", Status.IN_PROGRESS, Status.DONE, "its holder writes the result"),
+    Move("settle", Status.IN_PROGRESS, Status.FAILED, "its holder gives up for a cause"),
+    Move("settle", Status.IN_PROGRESS, Status.PENDING, "its holder gives it back to run later"),
+    Move("tick", Status.IN_PROGRESS, Status.PENDING, "its worker is gone; another will run it"),
+    Move("tick", Status.IN_PROGRESS, Status.FAILED, "it was lost with its worker too often"),
+    Move("retry", Status.FAILED, Status.PENDING, "a person sends it back"),
+    Move("cancel", Status.PENDING, Status.CANCELLED, "a person takes it off the list's work"),
+    Move("revive", Status.CANCELLED, Status.PENDING, "a person takes a cancelled list up again"),
+)

@@ -1,0 +1,197 @@
+"""The workers' own rows: they register, beat and leave. One statement beats, recovers and polls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import class_row
+
+from store.claims import FREED
+
+REGISTER = """
+INSERT INTO worker (id, name, host, pid, version, key_set, services, slots, lease_until)
+VALUES (%(id)s, %(name)s, %(host)s, %(pid)s, %(version)s, %(key_set)s, %(services)s, %(slots)s,
+        clock_timestamp() + %(lease)s * interval '1 second')
+"""
+
+# A worker is gone when its lease has run out, or, sooner, when the database session that it beats on has
+# ended. The session is believed only when it was seen for a while: a terminated session of a living worker
+# looks the same until it has connected again, and after a restart of the server every session is new.
+TICK = f"""
+WITH me AS (
+    UPDATE worker SET seen_at = clock_timestamp(),
+        lease_until = clock_timestamp() + %(lease)s * interval '1 second',
+        state = CASE WHEN %(draining)s THEN 'draining' ELSE state END,
+        backend_pid = CASE WHEN %(direct)s THEN pg_backend_pid() END,
+        backend_start = CASE WHEN %(direct)s THEN
+            (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()) END,
+        held = %(held)s, settled = %(settled)s, rows_per_minute = %(rows_per_minute)s,
+        memory_bytes = %(memory_bytes)s, keys_in_use = %(keys_in_use)s
+    WHERE id = %(id)s AND state IN ('running', 'draining')
+    RETURNING state),
+dead AS (
+    UPDATE worker w SET state = 'lost', ended_at = clock_timestamp(), held = 0
+    WHERE w.state IN ('running', 'draining') AND w.id <> %(id)s AND (
+        w.lease_until <= clock_timestamp()
+        OR w.seen_at < clock_timestamp() - interval '1.5 seconds'
+           AND w.seen_at > pg_postmaster_start_time() + interval '5 seconds'
+           AND w.backend_pid IS NOT NULL
+           AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = w.backend_pid
+                           AND coalesce(a.backend_start, w.backend_start) = w.backend_start))
+    RETURNING w.id),
+lost AS MATERIALIZED (
+    SELECT id FROM dead
+    UNION SELECT j.worker FROM job j WHERE j.status = 'in_progress' AND NOT EXISTS (
+        SELECT FROM worker w WHERE w.id = j.worker AND w.state IN ('running', 'draining'))),
+{FREED}
+SELECT (SELECT state FROM me),
+    (SELECT count(*) FROM freed),
+    ARRAY(SELECT id FROM job WHERE worker = %(id)s AND status = 'in_progress'),
+    ARRAY(SELECT DISTINCT l.service FROM list l JOIN service s ON s.name = l.service
+          WHERE l.state = 'active' AND l.service = ANY (%(services)s)
+            AND l.start_at <= now() AND s.rest_until <= now()
+            AND EXISTS (SELECT FROM job j WHERE j.list_id = l.id AND j.status = 'pending'
+                        AND j.run_at <= now())),
+    EXISTS (SELECT FROM tally_delta),
+    EXISTS (SELECT FROM list l WHERE l.state = 'active'
+            AND NOT EXISTS (SELECT FROM job j WHERE j.list_id = l.id AND j.status = 'pending')
+            AND NOT EXISTS (SELECT FROM job j WHERE j.list_id = l.id AND j.status = 'in_progress'))
+"""
+
+LEAVE = """
+UPDATE worker SET state = 'stopped', ended_at = clock_timestamp(), held = 0
+WHERE id = %s AND state IN ('running', 'draining')
+"""
+
+SEE = """
+SELECT id, name, host, pid, version, key_set, services, slots, state, started_at, seen_at, lease_until, held,
+       settled, rows_per_minute, memory_bytes, keys_in_use
+FROM worker WHERE state IN ('running', 'draining') OR ended_at > now() - interval '1 day'
+ORDER BY started_at, id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a worker is from one start to its end. The id is never used again."""
+
+    id: UUID
+    name: str
+    host: str
+    pid: int
+    version: str
+    key_set: str | None
+    services: Sequence[str]
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What a worker says of itself with each beat."""
+
+    draining: bool
+    held: int
+    settled: int
+    rows_per_minute: float
+    memory_bytes: int
+    keys_in_use: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a beat brought back. `state` None: this worker was declared lost, its claims are others' now.
+
+    `held`: the jobs it holds as the table sees it. `due`: services that have work. `moves_wait` and
+    `list_ended`: upkeep is worth a statement.
+    """
+
+    state: str | None
+    recovered: int
+    held: frozenset[int]
+    due: tuple[str, ...]
+    moves_wait: bool
+    list_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSeen:
+    """A worker's row as people see it."""
+
+    id: UUID
+    name: str
+    host: str
+    pid: int
+    version: str
+    key_set: str | None
+    services: list[str]
+    slots: int
+    state: str
+    started_at: datetime
+    seen_at: datetime
+    lease_until: datetime
+    held: int
+    settled: int
+    rows_per_minute: float
+    memory_bytes: int
+    keys_in_use: list[int]
+
+
+def register(conn: psycopg.Connection, who: Identity, lease_seconds: float) -> None:
+    """A worker starts. Its session is known from its first beat on."""
+    conn.execute(
+        REGISTER,
+        {
+            "id": who.id,
+            "name": who.name,
+            "host": who.host,
+            "pid": who.pid,
+            "version": who.version,
+            "key_set": who.key_set,
+            "services": list(who.services),
+            "slots": who.slots,
+            "lease": lease_seconds,
+        },
+    )
+
+
+def tick(
+    conn: psycopg.Connection, who: Identity, vitals: Vitals, *, lease_seconds: float, direct: bool
+) -> Pulse:
+    """Beat, free the jobs of workers that are gone, and ask whether there is work: one statement.
+
+    `direct`: no pooler stands between, so this connection's session is a sign of life.
+    """
+    row = conn.execute(
+        TICK,
+        {
+            "id": who.id,
+            "services": list(who.services),
+            "lease": lease_seconds,
+            "direct": direct,
+            "draining": vitals.draining,
+            "held": vitals.held,
+            "settled": vitals.settled,
+            "rows_per_minute": vitals.rows_per_minute,
+            "memory_bytes": vitals.memory_bytes,
+            "keys_in_use": list(vitals.keys_in_use),
+        },
+    ).fetchone()
+    if row is None:
+        raise AssertionError("a SELECT without FROM has one row")
+    state, recovered, held, due, moves_wait, list_ended = row
+    return Pulse(state, recovered, frozenset(held), tuple(due), moves_wait, list_ended)
+
+
+def leave(conn: psycopg.Connection, worker: UUID) -> None:
+    """A worker has settled everything and stops."""
+    conn.execute(LEAVE, (worker,))
+
+
+def see(conn: psycopg.Connection) -> list[WorkerSeen]:
+    """Living workers and those that ended within a day, oldest first."""
+    with conn.cursor(row_factory=class_row(WorkerSeen)) as cursor:
+        return cursor.execute(SEE).fetchall()
