@@ -14,8 +14,8 @@ logged AS (
            c.took_ms, c.late, c.body_bytes, clock_timestamp() - c.ago_seconds * interval '1 second'
     FROM unnest(%(call_job)b::bigint[], %(call_claim_no)b::int[], %(call_key)b::int[],
                 %(call_request)b::text[], %(call_verdict)b::text[], %(call_status)b::smallint[],
-                %(call_message)b::text[], %(call_waited_ms)b::int[], %(call_took_ms)b::int[], %(call_late)b::boolean[],
-                %(call_bytes)b::int[], %(call_ago)b::float8[])
+                %(call_message)b::text[], %(call_waited_ms)b::int[], %(call_took_ms)b::int[],
+                %(call_late)b::boolean[], %(call_bytes)b::int[], %(call_ago)b::float8[])
       AS c(job_id, claim_no, key_id, request, verdict, status, message, waited_ms, took_ms, late, body_bytes,
            ago_seconds))
 """

@@ -85,7 +85,7 @@ freed AS (
     UPDATE job j SET losses = j.losses + 1, worker = NULL, run_until = NULL, run_at = clock_timestamp(),
         status = CASE WHEN j.losses + 1 < l.max_losses THEN 'pending' ELSE 'failed' END,
         ended_at = CASE WHEN j.losses + 1 < l.max_losses THEN NULL ELSE clock_timestamp() END,
-        cause = 'worker_lost', message = format('lost with its worker %s times', j.losses + 1)
+        cause = 'worker_lost', message = 'lost with its worker, time ' || j.losses + 1
     FROM stuck s, list l WHERE j.id = s.id AND l.id = j.list_id
     RETURNING j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
 moved AS (
@@ -181,7 +181,7 @@ def settle(
         "cause": [s.cause for s in settlements],
         "message": [text(s.message, 2000) if s.message else None for s in settlements],
         "result": [s.result for s in settlements],
-        "pause": [s.pause_seconds for s in settlements],
+        "pause": [float(s.pause_seconds) for s in settlements],
         "tried": [s.tried for s in settlements],
         "faulted": [s.faulted for s in settlements],
     }

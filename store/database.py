@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import psycopg
+from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
 SCHEMA = "0001"
@@ -32,7 +36,10 @@ def connect(url: str, name: str) -> psycopg.Connection:
 
 
 def pool(url: str, name: str, size: int) -> ConnectionPool[psycopg.Connection[Any]]:
-    """A pool of autocommit connections that waits out a database that is away. Opened by its `with`."""
+    """A pool of autocommit connections. Opened and closed by its `with`.
+
+    A connection that broke is replaced; the statement that met it raises `psycopg.OperationalError`.
+    """
     return ConnectionPool(
         url,
         min_size=1,
@@ -40,14 +47,14 @@ def pool(url: str, name: str, size: int) -> ConnectionPool[psycopg.Connection[An
         open=False,
         kwargs={"autocommit": True, "application_name": name, **ALIVE},
         configure=configure,
-        check=ConnectionPool.check_connection,
         name=name,
         reconnect_timeout=0,
     )
 
 
 def configure(conn: psycopg.Connection) -> None:
-    """Behind a pooler that hands out server sessions by transaction, prepare nothing on the server."""
+    """Numbers in JSON stay exact; behind a pooler that hands out sessions nothing is prepared in them."""
+    set_json_loads(partial(json.loads, parse_float=Decimal), conn)
     if is_pooled(conn):
         conn.prepare_threshold = None
 

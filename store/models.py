@@ -49,7 +49,6 @@ class Service(Base):
     name: Mapped[str] = mapped_column(primary_key=True)
     rest_until: Mapped[datetime]
     rest_cause: Mapped[str | None]
-    failures: Mapped[int]
 
 
 class Account(Base):

@@ -14,8 +14,7 @@ TABLES = f"""
 CREATE TABLE service (
     name       text PRIMARY KEY,
     rest_until timestamptz NOT NULL DEFAULT 'epoch',
-    rest_cause text,
-    failures   int NOT NULL DEFAULT 0 CHECK (failures >= 0)
+    rest_cause text
 );
 
 CREATE TABLE account (
