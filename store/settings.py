@@ -1,0 +1,163 @@
+"""Every setting of Sluice, read once from the environment and refused in one line when it is wrong.
+
+`deploy/env.example` lists the same names; a test compares both. An empty value counts as not set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+from cryptography.fernet import Fernet
+from psycopg.conninfo import conninfo_to_dict
+
+MAKE_A_KEY = 'python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"'
+
+_FERNET_KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
+_DATABASE_SCHEME = re.compile(r"(?:postgresql|postgres)(?:\+psycopg)?://")
+_LEAST_LEASE_SECONDS = 2.0
+_BEATS_PER_LEASE = 3
+
+
+class BadSetting(ValueError):
+    """A setting is missing or wrong. Its text is one line: which one, what it is, what it must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says. Secrets are left out of its repr."""
+
+    database_url: str | None = field(repr=False)
+    """`postgresql://…`; None: the embedded server."""
+    services_url: str | None
+    """Where all services are asked instead of their own addresses: the sandbox."""
+    port: int
+    lease_seconds: float
+    heartbeat_seconds: float
+    _master_keys: tuple[str, ...] = field(repr=False)
+
+    def master_keys(self) -> tuple[str, ...]:
+        """The Fernet keys that encrypt secrets at rest: the first encrypts, all decrypt.
+
+        Raises `BadSetting` when there is none; whatever touches a secret asks here first.
+        """
+        if not self._master_keys:
+            raise BadSetting(f"SLUICE_MASTER_KEYS is not set: secrets need a key; make one with {MAKE_A_KEY}")
+        return self._master_keys
+
+
+def read(environ: Mapping[str, str]) -> Settings:
+    """The settings in `environ`. Raises `BadSetting` for the first one that is wrong."""
+    lease_seconds = _seconds(environ, "LEASE_SECONDS", default=30.0)
+    if lease_seconds < _LEAST_LEASE_SECONDS:
+        raise BadSetting(f"LEASE_SECONDS is {lease_seconds:g}: it must be at least {_LEAST_LEASE_SECONDS:g}")
+    heartbeat_seconds = _seconds(environ, "HEARTBEAT_SECONDS", default=2.0)
+    if not 0 < heartbeat_seconds * _BEATS_PER_LEASE < lease_seconds:
+        raise BadSetting(
+            f"HEARTBEAT_SECONDS is {heartbeat_seconds:g}: it must be above 0 and below a third of "
+            f"LEASE_SECONDS, which is {lease_seconds:g}"
+        )
+    return Settings(
+        database_url=_database_url(_text(environ, "DATABASE_URL")),
+        services_url=_services_url(_text(environ, "SLUICE_SERVICES_URL")),
+        port=_port(_text(environ, "PORT") or "8000"),
+        lease_seconds=lease_seconds,
+        heartbeat_seconds=heartbeat_seconds,
+        _master_keys=_fernet_keys(_text(environ, "SLUICE_MASTER_KEYS"), "SLUICE_MASTER_KEYS"),
+    )
+
+
+def local_master_key(var: Path) -> str:
+    """The master key of this checkout, kept in `var/master.key` (0600) and made when it is not there.
+
+    Only for `make run` and `make demo`: a key that lies beside the data it protects is no protection.
+    """
+    kept = var / "master.key"
+    if not kept.exists():
+        var.mkdir(parents=True, exist_ok=True)
+        handle, new = tempfile.mkstemp(dir=var, prefix="master.key.")  # 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(Fernet.generate_key())
+            with contextlib.suppress(FileExistsError):  # another program was first: its key holds
+                os.link(new, kept)
+        finally:
+            os.unlink(new)
+    (key,) = _fernet_keys(kept.read_text(encoding="ascii").strip() or "nothing", str(kept))
+    return key
+
+
+def _text(environ: Mapping[str, str], name: str) -> str:
+    return environ.get(name, "").strip()
+
+
+def _database_url(text: str) -> str | None:
+    if not text:
+        return None
+    scheme = _DATABASE_SCHEME.match(text)
+    if not scheme:
+        # Never the value itself: it may hold a password.
+        begins = text.split("://", maxsplit=1)[0] if "://" in text else "something else"
+        raise BadSetting(
+            f"DATABASE_URL begins with {begins}: it must be postgresql://user:password@host/name"
+        )
+    url = "postgresql://" + text[scheme.end() :]
+    try:
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise BadSetting(  # libpq's own words can quote the password
+            "DATABASE_URL cannot be read: it must be postgresql://user:password@host/name, "
+            "with special characters of the password percent-encoded"
+        ) from None
+    return url
+
+
+def _services_url(text: str) -> str | None:
+    if not text:
+        return None
+    try:
+        url = urlsplit(text)
+        good = url.scheme in {"http", "https"} and bool(url.hostname) and not (url.query or url.fragment)
+    except ValueError:
+        good = False
+    if not good:
+        raise BadSetting(f"SLUICE_SERVICES_URL is {text}: it must be like http://127.0.0.1:8100")
+    return text.rstrip("/")
+
+
+def _port(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:  # noqa: PLR2004
+        raise BadSetting(f"PORT is {text}: it must be a whole number from 1 to 65535")
+    return int(text)
+
+
+def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = _text(environ, name)
+    if not text:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise BadSetting(f"{name} is {text}: it must be a number of seconds such as {default:g}")
+    return seconds
+
+
+def _fernet_keys(text: str, source: str) -> tuple[str, ...]:
+    keys = tuple(key.strip() for key in text.split(",")) if text else ()
+    for number, key in enumerate(keys, start=1):
+        if not _FERNET_KEY.fullmatch(key):
+            raise BadSetting(
+                f"{source}: key {number} of {len(keys)} has {len(key)} characters and is no Fernet key "
+                f"(44 characters, base64); make one with {MAKE_A_KEY}"
+            )
+    return keys
