@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 LOGGED = """
 logged AS (
     INSERT INTO call (job_id, claim_no, worker, key_id, request, verdict, status, message, waited_ms, took_ms,
                       late, body_bytes, sent_at)
-    SELECT c.job_id, c.claim_no, %(worker)s, c.key_id, c.request, c.verdict, c.status, c.message, c.waited_ms,
+    SELECT c.job_id, c.claim_no, c.worker, c.key_id, c.request, c.verdict, c.status, c.message, c.waited_ms,
            c.took_ms, c.late, c.body_bytes, clock_timestamp() - c.ago_seconds * interval '1 second'
-    FROM unnest(%(call_job)b::bigint[], %(call_claim_no)b::int[], %(call_key)b::int[],
-                %(call_request)b::text[], %(call_verdict)b::text[], %(call_status)b::smallint[],
-                %(call_message)b::text[], %(call_waited_ms)b::int[], %(call_took_ms)b::int[],
-                %(call_late)b::boolean[], %(call_bytes)b::int[], %(call_ago)b::float8[])
-      AS c(job_id, claim_no, key_id, request, verdict, status, message, waited_ms, took_ms, late, body_bytes,
-           ago_seconds))
+    FROM unnest(
+        %(call_job)b::bigint[], %(call_claim_no)b::int[], %(call_worker)b::uuid[], %(call_key)b::int[],
+        %(call_request)b::text[], %(call_verdict)b::text[], %(call_status)b::smallint[],
+        %(call_message)b::text[], %(call_waited_ms)b::int[], %(call_took_ms)b::int[],
+        %(call_late)b::boolean[], %(call_bytes)b::int[], %(call_ago)b::float8[])
+      AS c(job_id, claim_no, worker, key_id, request, verdict, status, message, waited_ms, took_ms, late,
+           body_bytes, ago_seconds))
 """
 
 
@@ -30,6 +32,7 @@ class Call:
 
     job_id: int
     claim_no: int
+    worker: UUID
     key_id: int
     request: str
     verdict: str
@@ -47,6 +50,7 @@ def columns(calls: Sequence[Call], now: float) -> dict[str, list[Any]]:
     return {
         "call_job": [c.job_id for c in calls],
         "call_claim_no": [c.claim_no for c in calls],
+        "call_worker": [c.worker for c in calls],
         "call_key": [c.key_id for c in calls],
         "call_request": [c.request for c in calls],
         "call_verdict": [c.verdict for c in calls],

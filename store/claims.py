@@ -19,7 +19,7 @@ from store.tally import CAUSE_COUNTED, COUNTED
 
 # Every later write of a holder goes through this and nothing else: `g` is what it says it holds.
 FENCE = """
-    j.id = g.id AND j.status = 'in_progress' AND j.worker = %(worker)s AND j.claim_no = g.claim_no
+    j.id = g.id AND j.worker = g.worker AND j.claim_no = g.claim_no AND j.status = 'in_progress'
 """
 
 CLAIM = f"""
@@ -47,18 +47,19 @@ moved AS (
     SELECT list_id, 'pending' AS was, NULL AS was_outcome, NULL AS was_cause,
            'in_progress' AS status, NULL AS outcome, NULL AS cause FROM claimed),
 {COUNTED}
-SELECT room.jobs AS room, c.id, c.list_id, c.company, c.name, c.extra, c.claim_no, c.attempts, c.losses,
-       c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults, l.run_seconds
+SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
+       c.losses, c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults,
+       l.run_seconds
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
 """
 
 SETTLE = f"""
 WITH given AS (
     SELECT * FROM unnest(
-        %(id)b::bigint[], %(claim_no)b::int[], %(status)b::text[], %(outcome)b::text[], %(cause)b::text[],
-        %(message)b::text[], %(result)b::text[], %(pause)b::float8[], %(tried)b::smallint[],
-        %(faulted)b::smallint[])
-      AS g(id, claim_no, status, outcome, cause, message, result, pause_seconds, tried, faulted)),
+        %(id)b::bigint[], %(worker)b::uuid[], %(claim_no)b::int[], %(status)b::text[],
+        %(outcome)b::text[], %(cause)b::text[], %(message)b::text[], %(result)b::text[],
+        %(pause)b::float8[], %(tried)b::smallint[], %(faulted)b::smallint[])
+      AS g(id, worker, claim_no, status, outcome, cause, message, result, pause_seconds, tried, faulted)),
 settled AS (
     UPDATE job j SET status = g.status, outcome = g.outcome, cause = g.cause, message = g.message,
         result = g.result::jsonb, attempts = attempts + g.tried, faults = faults + g.faulted,
@@ -97,14 +98,15 @@ moved AS (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A worker's hold on a job, with what its list asks for. `id` and `claim_no` are the fence."""
+    """A worker's hold on a job, with what its list asks for. `id`, `worker` and `claim_no` are the fence."""
 
     id: int
+    worker: UUID
+    claim_no: int
     list_id: int
     company: str
     name: str | None
     extra: dict[str, str]
-    claim_no: int
     attempts: int
     losses: int
     faults: int
@@ -134,6 +136,7 @@ class Settlement:
     """
 
     id: int
+    worker: UUID
     claim_no: int
     status: Status
     outcome: Outcome | None = None
@@ -160,7 +163,6 @@ def claim(
 
 def settle(
     conn: psycopg.Connection,
-    worker: UUID,
     settlements: Sequence[Settlement],
     *,
     answers: Sequence[KeptAnswer] = (),
@@ -173,8 +175,8 @@ def settle(
     `psycopg.DataError` or `psycopg.IntegrityError`, and nothing is written, when one row cannot be stored.
     """
     given = {
-        "worker": worker,
         "id": [s.id for s in settlements],
+        "worker": [s.worker for s in settlements],
         "claim_no": [s.claim_no for s in settlements],
         "status": [s.status.value for s in settlements],
         "outcome": [s.outcome.value if s.outcome else None for s in settlements],

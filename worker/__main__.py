@@ -1,0 +1,151 @@
+"""`python -m worker`: wires the parts of a worker together and runs it until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from uuid import uuid4
+
+from services.registry import SERVICES
+from store import __version__, database
+from store.settings import BadSetting, Settings
+from store.start import CannotStart, read_settings, ready_database
+from store.vault import Vault
+from store.workers import Identity
+from worker.calling import Caller
+from worker.heartbeat import Heartbeat, named
+from worker.http import Http
+from worker.permits import Connections, Permits
+from worker.worker import Worker
+from worker.writer import Writer
+
+log = logging.getLogger("worker")
+
+POOL_SIZE = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a worker; returns its exit code: 0 after an orderly stop, 1 when it could not start or broke."""
+    asked = _parse(arguments)
+    logging.basicConfig(
+        format="%(asctime)s %(levelname)-7s %(message)s", level=logging.INFO, stream=sys.stderr
+    )
+    try:
+        settings = read_settings()
+        vault = Vault(settings.master_keys())
+        with ready_database(settings) as url:
+            return _Process(settings, url, vault, asked).run()
+    except (CannotStart, BadSetting) as error:
+        print(f"worker: {error}", file=sys.stderr)
+        return 1
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m worker", description="Runs the jobs of all active lists."
+    )
+    parser.add_argument("--slots", type=int, default=8, help="jobs at a time (default 8)")
+    parser.add_argument("--key-set", help="use only the keys of this set (default: all keys)")
+    parser.add_argument(
+        "--services", nargs="+", choices=sorted(SERVICES), default=sorted(SERVICES), help="default: all"
+    )
+    asked = parser.parse_args(arguments)
+    if not 1 <= asked.slots <= 256:  # noqa: PLR2004 - said in the message
+        parser.error(f"--slots is {asked.slots}; it must be from 1 to 256")
+    return asked
+
+
+class _Process:
+    """The parts of one worker process and the order in which they start and stop."""
+
+    def __init__(self, settings: Settings, url: str, vault: Vault, asked: argparse.Namespace) -> None:
+        self.broken = False
+        self.pool = database.pool(url, "sluice worker", POOL_SIZE)
+        connections: Connections = self.pool.connection
+        http = Http(threads=asked.slots * 3)
+        self.writer = Writer(connections)
+        self.permits = {name: Permits(name, asked.key_set, connections, vault) for name in asked.services}
+        callers = {
+            name: Caller(SERVICES[name], settings.services_url, http, permits, self.writer, connections)
+            for name, permits in self.permits.items()
+        }
+        self.worker = Worker(callers, connections, slots=asked.slots, key_set=asked.key_set)
+        self.heartbeat = Heartbeat(
+            url,
+            _identity(asked),
+            lease_seconds=settings.lease_seconds,
+            interval_seconds=settings.heartbeat_seconds,
+            vitals=self.worker.vitals,
+            heard=self.worker.heard,
+            woken=self.worker.woken,
+            lost=self.worker.lost,
+        )
+
+    def run(self) -> int:
+        """The heartbeat starts first and stops last; what is held is settled before the writer stops."""
+        signal.signal(signal.SIGTERM, self._told_to_stop)
+        signal.signal(signal.SIGINT, self._told_to_stop)
+        with (
+            self.pool,
+            self._thread("heartbeat", self.heartbeat.run, self.heartbeat.stop),
+            self._thread("writer", lambda: self.writer.run(self.worker.gone), self.writer.stop),
+            ExitStack() as askers,
+        ):
+            for name, permits in self.permits.items():
+                askers.enter_context(self._thread(f"permits {name}", permits.run, permits.stop))
+            log.info("%s started", self.heartbeat.identity.name)
+            self.worker.run(lambda: self.heartbeat.identity.id, self.heartbeat.is_believed, self.writer)
+        log.info("%s stopped", self.heartbeat.identity.name)
+        return 1 if self.broken else 0
+
+    def _told_to_stop(self, number: int, _frame: FrameType | None) -> None:
+        """First signal: finish what runs. Second: put it back at its next call."""
+        threading.Thread(target=self.worker.told_to_stop, daemon=True).start()
+        log.info("%s: no new jobs; a second signal puts running jobs back", signal.Signals(number).name)
+
+    @contextmanager
+    def _thread(self, name: str, run: Callable[[], None], stop: Callable[[], None]) -> Iterator[None]:
+        """A side thread for as long as the body runs; one that dies takes the worker with it, in order."""
+
+        def guarded() -> None:
+            try:
+                run()
+            except BaseException:
+                log.exception("the thread %s died; the worker stops", name)
+                self.broken = True
+                self.worker.halt()
+                self.writer.abandon()
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop()
+            thread.join()
+
+
+def _identity(asked: argparse.Namespace) -> Identity:
+    host, new_id = socket.gethostname(), uuid4()
+    return Identity(
+        new_id,
+        named(host, new_id.hex),
+        host,
+        os.getpid(),
+        __version__,
+        asked.key_set,
+        asked.services,
+        asked.slots,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""Makes one call for a job: kept answer or permit, request, verdict, and what the verdict does to the key."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+import psycopg
+
+from services.causes import CAUSES
+from services.extraction import Answer, CallFailed, Get
+from services.service import Service
+from services.verdicts import (
+    KeyExhausted,
+    KeyInvalid,
+    KeyRests,
+    Refused,
+    ServiceFailed,
+    ServiceRests,
+    Usable,
+    Verdict,
+)
+from store import keys, ledger
+from store.answers import KeptAnswer
+from store.calls import Call
+from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
+from worker.permits import Connections, Permit, Permits
+from worker.work import PutBack, Work
+from worker.writer import Writer
+
+log = logging.getLogger(__name__)
+
+LONGEST_MESSAGE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Everything a call of one service needs. `ask` is called by any slot."""
+
+    service: Service
+    services_url: str | None
+    http: Http
+    permits: Permits
+    writer: Writer
+    connections: Connections
+
+    def ask(self, work: Work, call: Get, occurrence: int, kept: Callable[[threading.Event], None]) -> Answer:
+        """The kept answer, or a new one, which `kept` is told of as soon as it is on its way to be stored.
+
+        Raises `CallFailed` for what the extractor may deal with, `Stopped` for what ends the work.
+        """
+        stored = work.stored.get((call.fingerprint, occurrence))
+        if stored is not None:
+            status, headers, body = stored
+            return Answer(status, body, headers)
+        while True:
+            work.check()
+            answer = self._attempt(work, call)
+            if answer is not None:
+                kept(self._keep(work, call, occurrence, answer))
+                return answer
+
+    def _attempt(self, work: Work, call: Get) -> Answer | None:
+        """One request under one permit; None: the key was at fault, try with another."""
+        waiting_since = time.monotonic()
+        permit = self.permits.take(work)
+        sent_at = time.monotonic()
+        came = self.http.get(
+            address(self.service, call, self.services_url),
+            call,
+            self.service.headers(permit.secret),
+            seconds=work.deadline - sent_at,
+        )
+        verdict = self._judge(came)
+        took = time.monotonic() - sent_at
+        self._log(
+            work, call, permit, came, verdict, waited=sent_at - waiting_since, took=took, sent_at=sent_at
+        )
+        return self._act(permit, came, verdict)
+
+    def _judge(self, came: Received | Unreachable) -> Verdict:
+        if isinstance(came, Unreachable):
+            return (
+                Refused(came.message)
+                if came.cause == "too_large"
+                else ServiceFailed(came.cause, came.message)
+            )
+        return self.service.judge(came.status, came.headers, came.body, time.time())
+
+    def _act(self, permit: Permit, came: Received | Unreachable, verdict: Verdict) -> Answer | None:
+        match verdict:
+            case Usable():
+                assert isinstance(came, Received)  # noqa: S101 - only what was received is judged usable
+                return Answer(came.status, came.body, _kept(came.headers))
+            case KeyRests(seconds, message):
+                self._steer(ledger.rest_account, permit.account_id, seconds, message or "rate limited")
+                return None
+            case KeyInvalid(message):
+                self._steer(keys.reject, permit.key_id, _clean(message, permit) or "rejected by the service")
+                return None
+            case KeyExhausted(message):
+                self._steer(keys.exhaust, permit.key_id, _clean(message, permit) or "quota used up")
+                return None
+            case ServiceRests(seconds, message):
+                words = _clean(message, permit) or "the service asked everybody to pause"
+                self._steer(ledger.rest_service, self.service.name, seconds, words)
+                raise PutBack("service_resting", words, seconds)
+            case ServiceFailed(cause, message):
+                raise CallFailed(cause, _clean(message, permit) or CAUSES[cause].meaning)
+            case Refused(message):
+                too_large = isinstance(came, Unreachable)
+                raise CallFailed("too_large" if too_large else "bad_request", _clean(message, permit))
+            case _:
+                assert_never(verdict)
+
+    def _steer(self, change: Callable[..., bool], *arguments: object) -> None:
+        """Tell everybody what the answer said of the key or the service; the first one to say it logs it."""
+        try:
+            with self.connections() as conn:
+                if change(conn, *arguments):
+                    log.warning("%s: %s %s", self.service.name, change.__name__, arguments)
+        except psycopg.OperationalError as error:
+            log.warning("the database is away, %s is not written: %s", change.__name__, error)
+
+    def _keep(self, work: Work, call: Get, occurrence: int, answer: Answer) -> threading.Event:
+        return self.writer.keep(
+            KeptAnswer(
+                work.claim.id,
+                call.fingerprint,
+                occurrence,
+                self.service.name,
+                described(call),
+                answer.status,
+                answer.headers,
+                answer.body,
+            )
+        )
+
+    def _log(
+        self,
+        work: Work,
+        call: Get,
+        permit: Permit,
+        came: Received | Unreachable,
+        verdict: Verdict,
+        *,
+        waited: float,
+        took: float,
+        sent_at: float,
+    ) -> None:
+        received = came if isinstance(came, Received) else None
+        message = getattr(verdict, "message", None)
+        self.writer.log(
+            Call(
+                work.claim.id,
+                work.claim.claim_no,
+                work.claim.worker,
+                permit.key_id,
+                described(call),
+                _name(verdict),
+                received.status if received else None,
+                _clean(message, permit) if message else None,
+                waited_ms=round(waited * 1000),
+                took_ms=round(took * 1000),
+                late=sent_at > permit.use_by,
+                body_bytes=len(received.body) if received else 0,
+                sent_at=sent_at,
+            )
+        )
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name in KEPT_HEADERS}
+
+
+def _clean(message: str, permit: Permit) -> str:
+    """The service's words without the key, which some services echo."""
+    return message.replace(permit.secret, "[key]")[:LONGEST_MESSAGE]
+
+
+def _name(verdict: Verdict) -> str:
+    """`KeyRests` is logged as `key_rests`."""
+    name = type(verdict).__name__
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

@@ -1,0 +1,110 @@
+"""Drives an extractor: every call it yields is asked for it, every answer is handed back.
+
+A single call that fails is thrown in at the `yield`; in a list the errors are elements, so that the paid
+answers beside them are not lost. What ends the work itself (`Stopped`) is no `Exception`: an extractor
+that catches everything cannot swallow it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.extraction import Answer, CallFailed, Empty, Extraction, Failed, Fields, Get, Result
+
+MAX_CALLS = 200
+MAX_BYTES = 100_000_000
+
+
+class Stopped(BaseException):
+    """The work must not go on here; see the subclasses in `worker.work`."""
+
+
+class BadExtractor(Exception):
+    """The extractor breaks the rules of `services.extraction`; the text says which."""
+
+
+class TooMuch(Exception):
+    """The extractor asks for more calls or bytes than one job may."""
+
+
+Ask = Callable[[Get, int], Answer]
+
+
+@dataclass(slots=True)
+class Driver:
+    """One run of one extractor. `ask(call, occurrence)` answers a call or raises `CallFailed`, `Stopped`.
+
+    `executor` runs the calls of a yielded list side by side; it must not be the one that drives.
+    """
+
+    ask: Ask
+    executor: Executor
+    _seen: Counter[bytes] = field(default_factory=Counter)
+    _bytes: int = 0
+
+    def run(self, extraction: Extraction) -> Result:
+        """What the extractor returns. Raises what it raises, `BadExtractor`, `TooMuch` or `Stopped`."""
+        if not hasattr(extraction, "send"):
+            raise BadExtractor("extract() has no yield; it must be a generator")
+        answer: Any = None
+        try:
+            while True:
+                try:
+                    asked = (
+                        extraction.throw(answer)
+                        if isinstance(answer, CallFailed)
+                        else extraction.send(answer)
+                    )
+                except StopIteration as end:
+                    return _checked(end.value)
+                answer = self._single(asked) if isinstance(asked, Get) else self._side_by_side(asked)
+        finally:
+            extraction.close()
+
+    def _single(self, call: Get) -> Answer | CallFailed:
+        try:
+            answer = self.ask(call, self._occurrence(call))
+        except CallFailed as error:
+            return error
+        self._count(answer)
+        return answer
+
+    def _side_by_side(self, calls: Sequence[Get]) -> list[Answer | CallFailed]:
+        items = [(call, self._occurrence(call)) for call in calls]
+        futures = [self.executor.submit(self.ask, *item) for item in items]
+        wait(futures)  # all of them: a sibling's answer is paid for even when this one failed
+        return list(self._collected(future.exception() or future.result() for future in futures))
+
+    def _collected(self, answers: Iterator[Answer | BaseException]) -> Iterator[Answer | CallFailed]:
+        for answer in answers:
+            match answer:
+                case Answer():
+                    self._count(answer)
+                    yield answer
+                case CallFailed():
+                    yield answer
+                case _:
+                    raise answer
+
+    def _occurrence(self, call: Any) -> int:
+        if not isinstance(call, Get):
+            raise BadExtractor(f"extract() yielded {call!r:.80}; it may yield calls and lists of calls")
+        if self._seen.total() == MAX_CALLS:
+            raise TooMuch(f"more than {MAX_CALLS} calls for one company")
+        self._seen[call.fingerprint] += 1
+        return self._seen[call.fingerprint]
+
+    def _count(self, answer: Answer) -> None:
+        self._bytes += len(answer.body)
+        if self._bytes > MAX_BYTES:
+            raise TooMuch(f"answers of more than {MAX_BYTES // 1_000_000} MB for one company")
+
+
+def _checked(result: object) -> Result:
+    if isinstance(result, Fields | Empty | Failed):
+        return result
+    raise BadExtractor(f"extract() returned {result!r:.80}; it must return Fields, Empty or Failed")

@@ -1,0 +1,171 @@
+"""Permits for the calls of one worker to one service, reserved in the ledger by one thread.
+
+Slots that want to call stand in line; the asker reserves for those who stand there, a small block ahead,
+and hands permits out in order. A permit whose time has passed is dropped, never used late.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import psycopg
+
+from store import ledger
+from store.vault import Vault
+from worker.work import PutBack, Work
+
+log = logging.getLogger(__name__)
+
+BLOCK = 16
+AHEAD_SECONDS = 0.2
+BUSY_PAUSE_SECONDS = 0.004
+LONGEST_NAP_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 10.0
+NO_KEY_PAUSE_SECONDS = 5.0
+
+Connections = Callable[[], AbstractContextManager[psycopg.Connection]]
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The right to send one call under a key between two moments of this process's monotonic clock."""
+
+    key_id: int
+    account_id: int
+    secret: str
+    not_before: float
+    use_by: float
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A slot in line. `given` is its permit, or the reason why there is none."""
+
+    ready: threading.Event = field(default_factory=threading.Event)
+    given: Permit | PutBack | None = None
+
+    def give(self, what: Permit | PutBack) -> None:
+        self.given = what
+        self.ready.set()
+
+
+class Permits:
+    """The line of one service. `run` is the asker's thread; `take` is called by slots."""
+
+    def __init__(self, service: str, key_set: str | None, connections: Connections, vault: Vault) -> None:
+        self.service = service
+        self.keys_in_use: set[int] = set()
+        self._key_set = key_set
+        self._connections = connections
+        self._vault = vault
+        self._line: deque[Waiter] = deque()
+        self._changed = threading.Condition()
+        self._stopped = False
+
+    def take(self, work: Work) -> Permit:
+        """Wait for a permit and for its moment. Raises `Stopped` for every reason not to call."""
+        while True:
+            waiter = Waiter()
+            with self._changed:
+                self._line.append(waiter)
+                self._changed.notify()
+            permit = self._wait(waiter, work)
+            pause = permit.not_before - time.monotonic()
+            if pause > 0:
+                work.halt.wait(pause)
+            work.check()
+            if time.monotonic() <= permit.use_by:
+                return permit
+            log.debug("permit dropped: its time has passed")
+
+    def _wait(self, waiter: Waiter, work: Work) -> Permit:
+        try:
+            while not waiter.ready.wait(0.2):
+                work.check()
+        except BaseException:
+            with self._changed:
+                if waiter in self._line:
+                    self._line.remove(waiter)
+            raise
+        if isinstance(waiter.given, PutBack):
+            raise waiter.given
+        assert waiter.given is not None  # noqa: S101 - ready is set after given
+        return waiter.given
+
+    def run(self) -> None:
+        """Reserve for whoever stands in line, until `stop`."""
+        while True:
+            with self._changed:
+                while not self._line and not self._stopped:
+                    self._changed.wait()
+                if self._stopped:
+                    return
+            self.serve()
+
+    def stop(self) -> None:
+        """End `run`; nobody may stand in line any more."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    def serve(self) -> None:
+        """Ask the ledger once and hand out what it says."""
+        asked_at = time.monotonic()
+        try:
+            with self._connections() as conn:
+                answer = ledger.reserve(
+                    conn, self.service, self._key_set, min(len(self._line), BLOCK), AHEAD_SECONDS
+                )
+        except psycopg.OperationalError as error:
+            log.warning("the database is away, no permits: %s", error)
+            self._nap(LONGEST_NAP_SECONDS)
+            return
+        match answer:
+            case ledger.Reservation():
+                self._hand_out(answer, asked_at, time.monotonic())
+            case ledger.Busy():
+                self._nap(BUSY_PAUSE_SECONDS)
+            case ledger.NoKey():
+                message = f"no usable key for {self.service}"
+                self._send_away(PutBack("no_key", message, NO_KEY_PAUSE_SECONDS))
+
+    def _hand_out(self, reserved: ledger.Reservation, asked_at: float, answered_at: float) -> None:
+        # The ledger's clock was read between the two: each bound takes the side that is safe.
+        secret = self._vault.open(reserved.secret)
+        for in_seconds in reserved.in_seconds:
+            permit = Permit(
+                reserved.key_id,
+                reserved.account_id,
+                secret,
+                not_before=answered_at + in_seconds,
+                use_by=asked_at + in_seconds + reserved.slack_seconds,
+            )
+            self.keys_in_use.add(reserved.key_id)
+            with self._changed:
+                if self._line:
+                    self._line.popleft().give(permit)
+        if not reserved.in_seconds:
+            self._wait_for(reserved.wait_seconds)
+
+    def _wait_for(self, seconds: float) -> None:
+        if seconds > LONGEST_WAIT_SECONDS:
+            message = f"every usable key is at its limit for {seconds:.0f} s"
+            self._send_away(PutBack("rate_limited", message, seconds))
+        else:
+            self._nap(min(seconds - AHEAD_SECONDS / 2, LONGEST_NAP_SECONDS))
+
+    def _send_away(self, reason: PutBack) -> None:
+        with self._changed:
+            while self._line:
+                self._line.popleft().give(reason)
+
+    def _nap(self, seconds: float) -> None:
+        with self._changed:
+            if not self._stopped:
+                self._changed.wait_for(lambda: self._stopped, max(seconds, 0.001))

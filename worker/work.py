@@ -1,0 +1,58 @@
+"""A job in a worker's hands, and the reasons to put it down."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from store.answers import Stored
+from store.claims import Claim
+from worker.driver import Stopped
+
+
+class ClaimLost(Stopped):
+    """Somebody else holds the job now, or may: write nothing, call nothing."""
+
+
+class OutOfTime(Stopped):
+    """The job has run longer than its list allows."""
+
+
+class PutBack(Stopped):
+    """The job goes back to the queue unharmed, to run again after `pause_seconds`."""
+
+    def __init__(self, cause: str, message: str, pause_seconds: float = 0.0) -> None:
+        super().__init__(f"{cause}: {message}")
+        self.cause = cause
+        self.message = message
+        self.pause_seconds = pause_seconds
+
+
+@dataclass(slots=True)
+class Work:
+    """One claim and what was kept for its job. `lost` and `halt` are set from other threads.
+
+    `is_believed` says whether the worker's lease still holds as far as the worker can know.
+    """
+
+    claim: Claim
+    stored: Stored
+    is_believed: Callable[[], bool]
+    deadline: float
+    lost: threading.Event = field(default_factory=threading.Event)
+    halt: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def begin(cls, claim: Claim, stored: Stored, is_believed: Callable[[], bool]) -> Work:
+        return cls(claim, stored, is_believed, deadline=time.monotonic() + claim.run_seconds)
+
+    def check(self) -> None:
+        """Raise the reason, if there is one, not to make another call."""
+        if self.lost.is_set() or not self.is_believed():
+            raise ClaimLost
+        if self.halt.is_set():
+            raise PutBack("shutdown", "the worker is stopping")
+        if time.monotonic() > self.deadline:
+            raise OutOfTime

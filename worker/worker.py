@@ -1,0 +1,216 @@
+"""The worker: claims as many jobs as it has free slots, runs each in a thread, drains when it is told to."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from uuid import UUID
+
+import psutil
+import psycopg
+
+from store import answers, claims
+from store.claims import Settlement
+from store.states import Status
+from store.workers import Pulse, Vitals
+from worker.calling import Caller
+from worker.permits import Connections
+from worker.running import Runner
+from worker.work import Work
+from worker.writer import Writer
+
+log = logging.getLogger(__name__)
+
+SOON_SECONDS = 2.0
+SHORTEST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 1.0
+DRAIN_SECONDS = 20.0
+RATE_WINDOW_SECONDS = 60.0
+
+
+class Pace:
+    """How many jobs were settled, in all and per minute."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._recent: deque[float] = deque()
+        self._since = time.monotonic()
+
+    def count(self) -> None:
+        self.total += 1
+        self._recent.append(time.monotonic())
+
+    def per_minute(self) -> float:
+        now = time.monotonic()
+        while self._recent and self._recent[0] < now - RATE_WINDOW_SECONDS:
+            self._recent.popleft()
+        return len(self._recent) * 60.0 / min(RATE_WINDOW_SECONDS, max(now - self._since, 1.0))
+
+
+class Worker:
+    """`run` claims until `drain`. `vitals`, `heard`, `woken` and `lost` are the heartbeat's side of it."""
+
+    def __init__(
+        self, callers: Mapping[str, Caller], connections: Connections, *, slots: int, key_set: str | None
+    ) -> None:
+        self._callers = callers
+        self._connections = connections
+        self._slots = slots
+        self._key_set = key_set
+        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="job")
+        self._side_by_side = ThreadPoolExecutor(slots * 2, thread_name_prefix="call")
+        self._runner = Runner(callers, self._side_by_side)
+        self._pace = Pace()
+        self._changed = threading.Condition()
+        self._held: dict[int, Work] = {}
+        self._held_at_beat: frozenset[int] = frozenset()
+        self._running = 0
+        self._due: set[str] = set()
+        self._draining = False
+
+    def run(self, identity: Callable[[], UUID], is_believed: Callable[[], bool], writer: Writer) -> None:
+        """Claim and start jobs until `drain`, then wait until every held job is settled."""
+        pause = SHORTEST_PAUSE_SECONDS
+        while self._wait_for_work():
+            if is_believed() and self._claim_round(identity(), is_believed, writer):
+                pause = SHORTEST_PAUSE_SECONDS
+            else:
+                self._pause(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        self._finish()
+
+    def drain(self) -> None:
+        """Claim nothing more; running jobs may finish."""
+        with self._changed:
+            self._draining = True
+            self._changed.notify_all()
+
+    def halt(self) -> None:
+        """Put running jobs back at their next call."""
+        with self._changed:
+            self._draining = True
+            for work in self._held.values():
+                work.halt.set()
+            self._changed.notify_all()
+
+    def told_to_stop(self) -> None:
+        """Drain; when told again, halt."""
+        if self._draining:
+            self.halt()
+        else:
+            self.drain()
+
+    def vitals(self) -> Vitals:
+        """What the next beat says."""
+        with self._changed:
+            self._held_at_beat = frozenset(self._held)
+        return Vitals(
+            draining=self._draining,
+            held=len(self._held_at_beat),
+            settled=self._pace.total,
+            rows_per_minute=self._pace.per_minute(),
+            memory_bytes=psutil.Process().memory_info().rss,
+            keys_in_use=sorted(set().union(*(c.permits.keys_in_use for c in self._callers.values()))),
+        )
+
+    def heard(self, pulse: Pulse) -> None:
+        """A beat came back: what is due, and which claims the table no longer sees as ours."""
+        with self._changed:
+            self._due |= set(pulse.due)
+            for job in self._held_at_beat - pulse.held:
+                if job in self._held:
+                    self._held[job].lost.set()
+            self._changed.notify_all()
+        if pulse.state == "draining":
+            self.drain()
+
+    def woken(self) -> None:
+        """Somebody added work: look at every service."""
+        with self._changed:
+            self._due |= set(self._callers)
+            self._changed.notify_all()
+
+    def lost(self) -> None:
+        """The worker was declared lost: all its claims are others' now."""
+        with self._changed:
+            for work in self._held.values():
+                work.lost.set()
+
+    def gone(self, settlement: Settlement, won: bool) -> None:
+        """The writer has decided a settlement: written, or refused by the fence."""
+        if not won:
+            log.warning("lost claim: job %d, claim %d", settlement.id, settlement.claim_no)
+        elif settlement.status is not Status.PENDING:
+            self._pace.count()
+        self._let_go(settlement.id)
+
+    def _wait_for_work(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._draining or (self._due and self._running < self._slots))
+            return not self._draining
+
+    def _claim_round(self, worker: UUID, is_believed: Callable[[], bool], writer: Writer) -> int:
+        """Claim once for every service that is due; returns how many jobs were started."""
+        started = 0
+        for service in sorted(self._due):
+            try:
+                works = self._claim(worker, service, is_believed)
+            except psycopg.OperationalError as error:
+                log.warning("the database is away, nothing is claimed: %s", error)
+                return 0
+            for work in works:
+                self._start(work, writer)
+            started += len(works)
+        return started
+
+    def _claim(self, worker: UUID, service: str, is_believed: Callable[[], bool]) -> list[Work]:
+        free = self._slots - self._running
+        if free <= 0:
+            return []
+        with self._connections() as conn:
+            got = claims.claim(conn, worker, service, self._key_set, n=free, soon_seconds=SOON_SECONDS)
+            seen_before = [claim.id for claim in got.claims if claim.claim_no > 1]
+            stored = answers.of_jobs(conn, seen_before) if seen_before else {}
+        if len(got.claims) < min(free, got.room):
+            with self._changed:
+                self._due.discard(service)
+        return [Work.begin(claim, stored.get(claim.id, {}), is_believed) for claim in got.claims]
+
+    def _start(self, work: Work, writer: Writer) -> None:
+        with self._changed:
+            self._held[work.claim.id] = work
+            self._running += 1
+        self._threads.submit(self._work, work, writer)
+
+    def _work(self, work: Work, writer: Writer) -> None:
+        settlement = self._runner.run(work)
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+        if settlement is None:
+            self._let_go(work.claim.id)
+        else:
+            writer.settle(settlement, at_once=self._running == 0)
+
+    def _let_go(self, job: int) -> None:
+        with self._changed:
+            self._held.pop(job, None)
+            self._changed.notify_all()
+
+    def _pause(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._draining, seconds)
+
+    def _finish(self) -> None:
+        with self._changed:
+            finished = self._changed.wait_for(lambda: not self._held, DRAIN_SECONDS)
+        if not finished:
+            self.halt()
+            with self._changed:
+                self._changed.wait_for(lambda: not self._held)
+        self._threads.shutdown()
+        self._side_by_side.shutdown()
