@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from uuid import uuid4
 
+import flask_migrate
+import psycopg
 import pytest
+from psycopg import sql
 
+from store import database, settings
 from store.embedded import Binaries, Server
+from webapp import create_app
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -58,3 +66,72 @@ def debian_binaries() -> Binaries:
             pytest.fail(reason)
         pytest.skip(reason)
     return DEBIAN
+
+
+@pytest.fixture(scope="session")
+def make_database(database_server: str) -> Iterator[Callable[[], str]]:
+    """Makes databases that the migrations have been run on; each call a new one, all gone at the end."""
+    run, number = uuid4().hex[:12], count()
+    template = f"sluice_{run}_template"
+    with _created(database_server, template, None) as url:
+        _migrate(url)
+        made: list[str] = []
+
+        def make() -> str:
+            made.append(f"sluice_{run}_{next(number)}")
+            return _create(database_server, made[-1], template)
+
+        yield make
+        for name in made:
+            _drop(database_server, name)
+
+
+@pytest.fixture(scope="session")
+def shared_dsn(make_database: Callable[[], str]) -> str:
+    """A migrated database in which nothing is ever committed."""
+    return make_database()
+
+
+@pytest.fixture
+def conn(shared_dsn: str) -> Iterator[psycopg.Connection]:
+    """A connection whose changes are rolled back; `now()` stands still, `clock_timestamp()` does not."""
+    with database.connect(shared_dsn, "test") as conn, conn.transaction(force_rollback=True):
+        yield conn
+
+
+@pytest.fixture
+def dsn(make_database: Callable[[], str]) -> str:
+    """A migrated database of this test's own, for threads, processes and commits."""
+    return make_database()
+
+
+@contextmanager
+def _created(server: str, name: str, template: str | None) -> Iterator[str]:
+    yield _create(server, name, template)
+    _drop(server, name)
+
+
+def _create(server: str, name: str, template: str | None) -> str:
+    statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+        sql.Identifier(name), sql.Identifier(template or "template1")
+    )
+    with psycopg.connect(server, autocommit=True) as conn:
+        conn.execute(statement)
+    return _renamed(server, name)
+
+
+def _drop(server: str, name: str) -> None:
+    with psycopg.connect(server, autocommit=True) as conn:
+        conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _renamed(server: str, name: str) -> str:
+    base, _, _ = server.rpartition("/")
+    return f"{base}/{name}"
+
+
+def _migrate(url: str) -> None:
+    app = create_app(settings.read({"DATABASE_URL": url}))
+    with app.app_context():
+        flask_migrate.upgrade()
+        app.extensions["migrate"].db.engine.dispose()
