@@ -6,25 +6,23 @@ limits are small run two lists to the end. Kill any worker meanwhile: the result
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import click
 import psycopg
+import requests
 
+from deploy.demo_summary import as_text, summarise, write_csv
 from deploy.parts import ROOT, PartFailed, Parts, free_port
-from store import database, lists
+from store import database, keys, lists, tally
 from store.settings import local_master_key
 from store.start import VAR, CannotStart, reachable_database, read_settings
 
@@ -95,29 +93,33 @@ class _Demo:
             self._start_sandbox(parts)
             self._prepare()
             started = time.monotonic()
-            workers = [parts.start(f"worker-{n}", "-m", "worker", "--slots", "4") for n in range(1, WORKERS + 1)]
+            workers = [
+                parts.start(f"worker-{n}", "-m", "worker", "--slots", "4") for n in range(1, WORKERS + 1)
+            ]
             self._wait(parts)
             seconds = time.monotonic() - started
             parts.stop(workers)
-            summary = self._summary(seconds)
-            self._export()
+            with database.connect(self.url, "sluice demo") as conn:
+                summary = summarise(conn, seconds, self._ask("/sandbox/stats"), self._ask("/sandbox/repeats"))
+                write_csv(conn, [one.name for one in LISTS], VAR / "demo.csv")
         (VAR / "demo.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-        self._print(summary)
+        click.echo(as_text(summary))
+        click.echo(f"Results: {VAR / 'demo.csv'}, {VAR / 'demo.json'}")
         return 0 if summary["over_limit"] == summary["repeated"] == 0 else 1
 
     def _start_sandbox(self, parts: Parts) -> None:
-        keys = [
+        accepted = [
             {"service": k.service, "label": k.label, "secret": k.secret, "limits": [k.limit]} for k in KEYS
         ]
         file = self.folder / "sandbox-keys.json"
-        file.write_text(json.dumps(keys), encoding="utf-8")
+        file.write_text(json.dumps(accepted), encoding="utf-8")
         port = self.sandbox_url.rpartition(":")[2]
         parts.start("sandbox", "-m", "sandbox", "--port", port, "--latency", "200ms", "--keys", str(file))
         deadline = time.monotonic() + READY_SECONDS
         while True:
             try:
                 self._ask("/sandbox/stats")
-            except OSError:
+            except requests.ConnectionError:
                 parts.watch()
                 if time.monotonic() > deadline:
                     raise DemoFailed(f"The sandbox does not answer:\n{parts.log_end('sandbox')}") from None
@@ -129,11 +131,90 @@ class _Demo:
         self._flask("db", "upgrade")
         self._refuse_other_work()
         for key in KEYS:
-            self._flask(
-                "keys", "add", key.service, "--label", key.label, "--account", key.label, "--limit", key.limit,
-                secret=key.secret, may_fail="taken",
-            )  # fmt: skip
+            words = ["--label", key.label, "--account", key.label, "--limit", key.limit]
+            self._flask("keys", "add", key.service, *words, secret=key.secret, may_fail="taken")
         for one in LISTS:
             file = self.folder / f"{one.service}.csv"
             file.write_bytes(self._ask(f"/sandbox/sample.csv?service={one.service}"))
-            click.echo(self._flask("lists", "import", str(file), "--name", one.name, "--service", one.service))
+            click.echo(
+                self._flask("lists", "import", str(file), "--name", one.name, "--service", one.service)
+            )
+
+    def _refuse_other_work(self) -> None:
+        """Its workers ask the sandbox whatever the database holds, so it must hold nothing else."""
+        with database.connect(self.url, "sluice demo") as conn:
+            ours = [one.name for one in LISTS]
+            others = [one.name for one in lists.see(conn) if one.name not in ours]
+            foreign = [key.label for key in keys.see(conn) if not key.label.startswith("demo ")]
+            if others or foreign:
+                raise DemoFailed(
+                    "This database holds work of yours"
+                    f" ({', '.join(f'“{name}”' for name in (others + foreign)[:3])})."
+                    " The demo needs one of its own: set DATABASE_URL to an empty database."
+                )
+            for name in ours:
+                for one in lists.see(conn, name):
+                    lists.delete(conn, one.id)
+
+    def _wait(self, parts: Parts) -> None:
+        """Until both lists are finished; shows how far they are, starts again what dies."""
+        deadline = time.monotonic() + LONGEST_SECONDS
+        with _progress() as show:
+            while True:
+                for name in parts.watch():
+                    show(f"{name} died and was started again")
+                rows = self._rows()
+                ended = rows["done"] + rows["failed"]
+                show(f"{ended} of {rows.total()} companies ended, {rows['in_progress']} in progress")
+                if ended == rows.total():
+                    return
+                if time.monotonic() > deadline:
+                    raise DemoFailed(f"not ready after {LONGEST_SECONDS:.0f} s: {dict(rows)}")
+                time.sleep(0.25)
+
+    def _rows(self) -> Counter[str]:
+        rows: Counter[str] = Counter()
+        with suppress(psycopg.OperationalError), database.connect(self.url, "sluice demo") as conn:
+            for count in tally.read(conn):
+                rows[count.status] += count.n
+        return rows
+
+    def _flask(self, *arguments: str, secret: str | None = None, may_fail: str | None = None) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "flask", *arguments],
+            cwd=ROOT,
+            env={**os.environ, **self.environment},
+            input=secret,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode and not (may_fail and may_fail in done.stderr):
+            raise DemoFailed(f"flask {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout.rstrip()
+
+    def _ask(self, path: str) -> bytes:
+        answer = requests.get(self.sandbox_url + path, timeout=10)
+        answer.raise_for_status()
+        return answer.content
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Shows a changed line in place on a terminal, and as a line of its own, at most each 3 s, in a pipe."""
+    shown, at, is_terminal = "", 0.0, sys.stdout.isatty()
+
+    def show(line: str) -> None:
+        nonlocal shown, at
+        if line == shown or (not is_terminal and time.monotonic() < at + 3):
+            return
+        shown, at = line, time.monotonic()
+        click.echo(f"\r\033[K{line}" if is_terminal else line, nl=not is_terminal)
+
+    yield show
+    if is_terminal:
+        click.echo()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

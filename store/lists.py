@@ -163,6 +163,13 @@ def cancel(conn: psycopg.Connection, list_id: int) -> int | None:
     return jobs.cancel(conn, list_id)
 
 
+def delete(conn: psycopg.Connection, list_id: int) -> None:
+    """Remove the list with its jobs, results, rejects and kept answers, for good."""
+    with conn.transaction():
+        conn.execute("DELETE FROM answer WHERE job_id IN (SELECT id FROM job WHERE list_id = %s)", (list_id,))
+        conn.execute("DELETE FROM list WHERE id = %s", (list_id,))
+
+
 def _change(
     conn: psycopg.Connection, list_id: int, state: str, finished_at: str | None, before: tuple[str, ...]
 ) -> bool:
