@@ -16,6 +16,7 @@ _CIK = re.compile(r"(?:CIK)?[:#=]?([0-9]+)")
 _TICKER = re.compile(r"[A-Z][A-Z0-9]{0,6}(-[A-Z0-9]{1,3})?")
 _UK_CHARACTERS = 8
 _CIK_DIGITS = 10
+_LONGEST_CHARACTERS = 1_000
 _SHOWN_CHARACTERS = 60
 
 
@@ -89,6 +90,8 @@ def _plain(text: str) -> str:
 
 def _without_guards(text: str) -> str:
     """Without blanks and what keeps a spreadsheet from reading digits as a number: ="…", '…"""
+    if len(text) > _LONGEST_CHARACTERS:
+        raise BadNumber(f"{_shown(text)} is {len(text):,} characters long; that is no number.")
     plain = _plain(text)
     written = plain.removeprefix("=").strip(_QUOTES)
     if not written:
@@ -127,5 +130,5 @@ def _has_inner_blank(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    clean = " ".join(_INVISIBLE.sub(" ", text).split())
+    clean = " ".join(_INVISIBLE.sub(" ", text[: 2 * _SHOWN_CHARACTERS]).split())
     return repr(clean if len(clean) <= _SHOWN_CHARACTERS else clean[:_SHOWN_CHARACTERS] + "…")
