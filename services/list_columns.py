@@ -53,7 +53,8 @@ def layout(rows: Sequence[Cells], identify: Identify) -> Layout:
     """Heading and columns of a table, guessed from its first rows (none of them blank).
 
     The number is found by its heading, else by content: most cells identify, and it has the most
-    different ones. `columns` is None when there is no such column.
+    different ones. The name is found by its heading, else it is the first other column of words.
+    `columns` is None when there is no such number; `headers` are then the first row's cells.
     """
     width = max(map(len, rows))
     heading = _heading(rows, identify)
@@ -61,9 +62,9 @@ def layout(rows: Sequence[Cells], identify: Identify) -> Layout:
     body = rows if heading is None else rows[heading + 1 :]
     contents = [_content([_cell(row, i) for row in body], identify) for i in range(width)]
     number = _number_columns(words, contents)
-    headers = _headers(rows[heading] if heading is not None else (), width)
     if not number:
-        return Layout(heading, headers, None)
+        return Layout(heading, _headers(rows[heading or 0], width), None)
+    headers = _headers(rows[heading] if heading is not None else (), width)
     return Layout(heading, headers, Columns(number, _name_column(words, contents, number)))
 
 
