@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -317,8 +318,8 @@ def test_a_company_that_changed_its_currency_has_each_year_as_reported() -> None
     "damage",
     [
         {"val": None}, {"val": True}, {"val": "12"}, {"val": 10**40}, {"val": float("nan")},
-        {"end": "0001-13-01"}, {"end": "2031-12-31", "start": "2031-01-01"}, {"end": None}, {"filed": "soon"}, {"accn": None},
-        {"start": "2024-13-01"}, {"form": ["10-K"]},
+        {"end": "0001-13-01"}, {"end": "2031-12-31", "start": "2031-01-01"}, {"end": None},
+        {"filed": "soon"}, {"accn": None}, {"start": "2024-13-01"}, {"form": ["10-K"]},
     ],
 )  # fmt: skip
 def test_one_damaged_fact_costs_only_itself(damage: dict[str, Any]) -> None:
@@ -358,6 +359,18 @@ def test_reading_drops_what_no_annual_report_says_and_keeps_numbers_exact() -> N
         Decimal("0.1000"),
         None,
     ]
+
+
+def test_a_large_answer_needs_memory_of_a_few_times_its_size(corpus: Path) -> None:
+    packed = corpus / "sec_json" / f"{FILES[1]}.gz"
+    body = gzip.decompress(packed.read_bytes())
+    tracemalloc.start()
+    try:
+        latest_annual(read(body), list(SERIES))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(body)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe{", b"[" * 200_000, b'{"cik": ' + b"9" * 5_000 + b"}"])
