@@ -80,7 +80,12 @@ def test_nul_bytes_inside_text_are_dropped() -> None:
 
 
 def test_a_cell_beyond_the_csv_modules_limit_is_read() -> None:
-    assert cells(b'number,note\n1,"' + b"x" * 300_000 + b'"\n')[1] == ["1", "x" * 300_000]
+    long = "first line\n" + "x" * 300_000
+    assert cells(f'number,note\n1,"{long}"\n2,short\n'.encode())[1:] == [["1", long], ["2", "short"]]
+
+
+def test_a_blank_before_a_quote_does_not_end_the_quoting() -> None:
+    assert cells(b'number, name\n1, "A, B"\n')[1] == ["1", "A, B"]
 
 
 @pytest.mark.parametrize(
