@@ -6,15 +6,18 @@ import argparse
 import re
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from sandbox import uk_generated, us_generated
 from sandbox.app import Sandbox, Settings
 from sandbox.keys import BadKeys, Key, parse_key, read_keys
 from sandbox.server import Server
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+MOST = min(uk_generated.MOST, us_generated.MOST)
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 
@@ -54,6 +57,15 @@ def seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def _up_to(most: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) > most:
+            raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {most}")
+        return int(text)
+
+    return number
+
+
 def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
@@ -65,12 +77,16 @@ def _keys(options: argparse.Namespace) -> list[Key]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
-    parser.add_argument("--port", type=int, required=True, help="0: any free port")
+    parser.add_argument("--port", type=_up_to(65_535), required=True, help="0: any free port")
     parser.add_argument("--latency", type=seconds, default=0.0, metavar="200ms", help="time of each answer")
     parser.add_argument("--jitter", type=seconds, default=0.0, metavar="50ms", help="at most so much more")
     parser.add_argument("--seed", type=int, default=1, help="of generated companies and of faults")
-    parser.add_argument("--companies", type=int, default=0, metavar="N", help="generated ones per service")
-    parser.add_argument("--facts-bytes", type=int, default=0, metavar="N", help="added to each companyfacts")
+    parser.add_argument(
+        "--companies", type=_up_to(MOST), default=0, metavar="N", help="generated ones per service"
+    )
+    parser.add_argument(
+        "--facts-bytes", type=int, default=20_000, metavar="N", help="added to each companyfacts"
+    )
     parser.add_argument("--document-ttl", type=seconds, default=30.0, metavar="30s", help="of an address")
     parser.add_argument("--sec-block", type=seconds, default=600.0, metavar="10m", help="after a burst")
     parser.add_argument(

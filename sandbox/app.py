@@ -34,7 +34,7 @@ class Settings:
     jitter_seconds: float = 0.0
     document_ttl_seconds: float = 30.0
     sec_block_seconds: float = 600.0
-    facts_bytes: int = 0
+    facts_bytes: int = 20_000
 
 
 class Sandbox:

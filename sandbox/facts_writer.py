@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import NamedTuple
 
 from sandbox.figures import canonical
-from sandbox.us_facts import FLOWS, TAGS, Filing, UsCompany
+from sandbox.us_facts import FLOWS, TAGS, Amounts, Filing, UsCompany
 
 _INSTANT_EXTRA = {
     "PropertyPlantAndEquipmentGross",
@@ -31,95 +31,91 @@ class _Report:
     fiscal_year: int
     fiscal_period: str
 
+    @property
+    def labels(self) -> str:
+        """As the last members of a fact's JSON object."""
+        return (
+            f'"accn":"{self.accession}","fy":{self.fiscal_year},"fp":"{self.fiscal_period}",'
+            f'"form":"{self.form}","filed":"{self.filed}"'
+        )
 
-@dataclass(frozen=True, slots=True)
-class _Fact:
+
+class _Fact(NamedTuple):
+    """`labels`: what `_Report.labels` says."""
+
     tag: str
     unit: str
     start: date | None
     end: date
     value: Decimal
-    report: _Report
+    labels: str
 
 
-def filler(size: int) -> bytes:
+_FILLER = _Report("0000000000-25-000001", "10-K", date(2025, 2, 20), 2024, "FY")
+
+
+def filler(size: int) -> str:
     """Concepts nobody asks for, as JSON members, of about `size` bytes; made once, put into every answer."""
-    members: list[bytes] = []
+    members: list[str] = []
     length, place = 0, 0
     while length < size:
         facts = [
-            {
-                "end": f"{year}-12-31",
-                "val": place * 1000 + year,
-                "accn": f"0000000000-{year % 100:02d}-000001",
-                "fy": year,
-                "fp": "FY",
-                "form": "10-K",
-                "filed": f"{year + 1}-02-20",
-            }
+            _entry(_Fact("", "", None, date(year, 12, 31), Decimal(place * 1000 + year), _FILLER.labels))
             for year in range(2009, 2025)
         ]
-        member = json.dumps(f"OtherConcept{place:05d}") + ":" + json.dumps(_concept("Other", {"USD": facts}))
-        members.append(member.encode())
-        length, place = length + len(member) + 1, place + 1
-    return b",".join(members)
+        members.append(_concept(f"OtherConcept{place:05d}", {"USD": facts}))
+        length, place = length + len(members[-1]) + 1, place + 1
+    return ",".join(members)
 
 
-def render(company: UsCompany, padding: bytes = b"") -> bytes:
-    """The companyfacts answer. `padding` is what `filler` gave; it goes into the last taxonomy."""
-    concepts: dict[str, dict[str, list[dict[str, Any]]]] = {}
+def render(company: UsCompany, padding: str = "") -> bytes:
+    """The companyfacts answer. `padding` is what `filler` gave. Written as text: it is a hot path."""
+    concepts: dict[str, dict[str, list[str]]] = {}
     for fact in _facts(company):
         concepts.setdefault(fact.tag, {}).setdefault(fact.unit, []).append(_entry(fact))
-    body = {tag: _concept(tag, units) for tag, units in sorted(concepts.items())}
-    document = {
-        "cik": company.cik,
-        "entityName": company.name,
-        "facts": {"dei": _cover(company), company.taxonomy: body},
-    }
-    text = json.dumps(document, separators=(",", ":")).encode()
-    return text[:-3] + b"," + padding + text[-3:] if padding else text
+    members = [_concept(tag, units) for tag, units in sorted(concepts.items())]
+    members += [padding] if padding else []
+    cover = _concept("EntityCommonStockSharesOutstanding", {"shares": list(map(_entry, _cover(company)))})
+    return (
+        f'{{"cik":{company.cik},"entityName":{json.dumps(company.name)},"facts":{{"dei":{{{cover}}},'
+        f'"{company.taxonomy}":{{{",".join(members)}}}}}}}'
+    ).encode()
 
 
-def _concept(label: str, units: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    return {"label": label, "description": f"Amount of {label}, as the sandbox defines it.", "units": units}
+def _concept(tag: str, units: dict[str, list[str]]) -> str:
+    """A concept with its facts as a member of a JSON object."""
+    written = ",".join(f'"{unit}":[{",".join(entries)}]' for unit, entries in units.items())
+    description = f"Amount of {tag}, as the sandbox defines it."
+    return f'"{tag}":{{"label":"{tag}","description":"{description}","units":{{{written}}}}}'
 
 
-def _entry(fact: _Fact) -> dict[str, Any]:
-    number = canonical(fact.value)
-    entry: dict[str, Any] = {} if fact.start is None else {"start": fact.start.isoformat()}
-    return entry | {
-        "end": fact.end.isoformat(),
-        "val": float(number) if "." in number else int(number),
-        "accn": fact.report.accession,
-        "fy": fact.report.fiscal_year,
-        "fp": fact.report.fiscal_period,
-        "form": fact.report.form,
-        "filed": fact.report.filed.isoformat(),
-    }
+def _entry(fact: _Fact) -> str:
+    start = "" if fact.start is None else f'"start":"{fact.start}",'
+    return f'{{{start}"end":"{fact.end}","val":{canonical(fact.value)},{fact.labels}}}'
 
 
 def _facts(company: UsCompany) -> Iterator[_Fact]:
     before: Filing | None = None
     for filing in company.filings:
-        report = _Report(filing.accession, filing.form, filing.filed, filing.fiscal_year, "FY")
+        labels = _annual(filing).labels
         if before is not None and before.end < filing.end:
-            yield from _year(company, before, report, filing.prior)
-        yield from _year(company, filing, report, {})
+            yield from _year(company, before, labels, filing.prior)
+        yield from _year(company, filing, labels, {})
         if company.has_quarters and not filing.form.endswith("/A"):
             yield from _quarters(company, filing)
         before = filing
 
 
-def _year(company: UsCompany, filing: Filing, report: _Report, restated: Any) -> Iterator[_Fact]:
+def _year(company: UsCompany, filing: Filing, labels: str, restated: Amounts) -> Iterator[_Fact]:
     """The facts of one year as one report tells them, the comparative year included."""
     tags = TAGS[company.taxonomy]
     for column, value in (dict(filing.figures) | dict(restated)).items():
         start = filing.start if column in FLOWS else None
         tag = filing.tags.get(column, tags[column])
-        yield _Fact(tag, _unit(column, company), start, filing.end, value, report)
+        yield _Fact(tag, _unit(column, company), start, filing.end, value, labels)
     for tag, value in filing.extra.items():
         start = None if tag in _INSTANT_EXTRA else filing.start
-        yield _Fact(tag, company.currency, start, filing.end, value, report)
+        yield _Fact(tag, company.currency, start, filing.end, value, labels)
 
 
 def _quarters(company: UsCompany, filing: Filing) -> Iterator[_Fact]:
@@ -129,21 +125,21 @@ def _quarters(company: UsCompany, filing: Filing) -> Iterator[_Fact]:
         end = filing.end + timedelta(days=_QUARTER_DAYS * quarter)
         filed = end + timedelta(days=30)
         accession = f"{filing.accession[:10]}-{filed:%y}-8{quarter}{filing.end:%y}00"
-        report = _Report(accession, "10-Q", filed, filing.fiscal_year + 1, f"Q{quarter}")
+        labels = _Report(accession, "10-Q", filed, filing.fiscal_year + 1, f"Q{quarter}").labels
         for column in _QUARTERLY:
             if column not in filing.figures:
                 continue
             tag, unit, value = tags[column], _unit(column, company), filing.figures[column]
             if column not in FLOWS:
-                yield _Fact(tag, unit, None, end, value + quarter, report)
-                yield _Fact(tag, unit, None, filing.end, value, report)
+                yield _Fact(tag, unit, None, end, value + quarter, labels)
+                yield _Fact(tag, unit, None, filing.end, value, labels)
                 continue
             begin = filing.end + timedelta(days=1)
             last_start = end - timedelta(days=_QUARTER_DAYS - 1)
             part = round(value * 27 / 100, 2)
-            yield _Fact(tag, unit, last_start, end, part, report)
+            yield _Fact(tag, unit, last_start, end, part, labels)
             if quarter > 1:
-                yield _Fact(tag, unit, begin, end, part * quarter, report)
+                yield _Fact(tag, unit, begin, end, part * quarter, labels)
 
 
 def _unit(column: str, company: UsCompany) -> str:
@@ -152,18 +148,12 @@ def _unit(column: str, company: UsCompany) -> str:
     return f"{company.currency}/shares" if column.startswith("eps") else company.currency
 
 
-def _cover(company: UsCompany) -> dict[str, Any]:
+def _cover(company: UsCompany) -> Iterator[_Fact]:
     """The cover page's number of shares: its date lies weeks after the year's end."""
-    entries = [
-        {
-            "end": (filing.filed - timedelta(days=5)).isoformat(),
-            "val": int(filing.figures.get("shares_diluted", Decimal(1_000_000))),
-            "accn": filing.accession,
-            "fy": filing.fiscal_year,
-            "fp": "FY",
-            "form": filing.form,
-            "filed": filing.filed.isoformat(),
-        }
-        for filing in company.filings
-    ]
-    return {"EntityCommonStockSharesOutstanding": _concept("Shares outstanding", {"shares": entries})}
+    for filing in company.filings:
+        shares = filing.figures.get("shares_diluted", Decimal(1_000_000))
+        yield _Fact("", "", None, filing.filed - timedelta(days=5), shares, _annual(filing).labels)
+
+
+def _annual(filing: Filing) -> _Report:
+    return _Report(filing.accession, filing.form, filing.filed, filing.fiscal_year, "FY")

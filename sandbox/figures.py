@@ -12,10 +12,10 @@ Figures: TypeAlias = Mapping[str, Decimal | None]
 
 def canonical(number: Decimal | int) -> str:
     """Plain decimal text: no exponent, no plus, no zeros that mean nothing."""
-    value = Decimal(number)
-    if value == value.to_integral_value():
-        return str(int(value))
-    return format(value.normalize(), "f")
+    text = format(Decimal(number), "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
 
 
 def read_figures(written: Mapping[str, str | int | None]) -> dict[str, Decimal | None]:
