@@ -34,7 +34,7 @@ class Answer:
     def is_final(self) -> bool:
         """Once it has arrived in full, asking again can bring nothing new."""
         lasting = self.status < _SERVER_ERRORS and self.status not in _NOT_LASTING
-        return (lasting or self.refuses) and not self.is_spoiled and not self.is_rate_limit
+        return (lasting or self.refuses) and not self.is_spoiled
 
     def with_headers(self, headers: Mapping[str, str]) -> Answer:
         return replace(self, headers={**self.headers, **headers})

@@ -29,43 +29,46 @@ class Taxonomy:
     tags: Mapping[str, tuple[str, Member | None]]
 
 
+_FRS_PLAIN = {
+    EMPLOYEES: "AverageNumberEmployeesDuringPeriod",
+    "fixed_assets": "FixedAssets",
+    "tangible_fixed_assets": "PropertyPlantEquipment",
+    "debtors": "Debtors",
+    "cash_bank_in_hand": "CashBankOnHand",
+    "current_assets": "CurrentAssets",
+    "net_current_assets_liabilities": "NetCurrentAssetsLiabilities",
+    "total_assets_less_current_liabilities": "TotalAssetsLessCurrentLiabilities",
+    "net_assets_liabilities_including_pension_asset_liability": "NetAssetsLiabilities",
+    "shareholder_funds": "Equity",
+    "turnover_gross_operating_revenue": "TurnoverRevenue",
+    "other_operating_income": "OtherOperatingIncomeFormat2",
+    "cost_sales": "CostSales",
+    "gross_profit_loss": "GrossProfitLoss",
+    "administrative_expenses": "AdministrativeExpenses",
+    "raw_materials_consumables": "RawMaterialsConsumablesUsed",
+    "staff_costs": "StaffCostsEmployeeBenefitsExpense",
+    "depreciation_other_amounts_written_off_tangible_intangible_fixed_assets": (
+        "DepreciationAmortisationImpairmentExpense"
+    ),
+    "other_operating_charges_format2": "OtherOperatingExpensesFormat2",
+    "operating_profit_loss": "OperatingProfitLoss",
+    "profit_loss_on_ordinary_activities_before_tax": "ProfitLossOnOrdinaryActivitiesBeforeTax",
+    "tax_on_profit_or_loss_on_ordinary_activities": "TaxTaxCreditOnProfitOrLossOnOrdinaryActivities",
+    "profit_loss_for_period": "ProfitLoss",
+}
+_FRS_WITH_MEMBER: dict[str, tuple[str, Member | None]] = {
+    "creditors_due_within_one_year": ("Creditors", (_MATURITY, "WithinOneYear")),
+    "creditors_due_after_one_year": ("Creditors", (_MATURITY, "AfterOneYear")),
+    "called_up_share_capital": ("Equity", (EQUITY, "ShareCapital")),
+    "profit_loss_account_reserve": ("Equity", (EQUITY, "RetainedEarningsAccumulatedLosses")),
+}
+
+
 def _frs(version: str) -> Taxonomy:
-    plain = {
-        EMPLOYEES: "AverageNumberEmployeesDuringPeriod",
-        "fixed_assets": "FixedAssets",
-        "tangible_fixed_assets": "PropertyPlantEquipment",
-        "debtors": "Debtors",
-        "cash_bank_in_hand": "CashBankOnHand",
-        "current_assets": "CurrentAssets",
-        "net_current_assets_liabilities": "NetCurrentAssetsLiabilities",
-        "total_assets_less_current_liabilities": "TotalAssetsLessCurrentLiabilities",
-        "net_assets_liabilities_including_pension_asset_liability": "NetAssetsLiabilities",
-        "shareholder_funds": "Equity",
-        "turnover_gross_operating_revenue": "TurnoverRevenue",
-        "other_operating_income": "OtherOperatingIncomeFormat2",
-        "cost_sales": "CostSales",
-        "gross_profit_loss": "GrossProfitLoss",
-        "administrative_expenses": "AdministrativeExpenses",
-        "raw_materials_consumables": "RawMaterialsConsumablesUsed",
-        "staff_costs": "StaffCostsEmployeeBenefitsExpense",
-        "depreciation_other_amounts_written_off_tangible_intangible_fixed_assets": (
-            "DepreciationAmortisationImpairmentExpense"
-        ),
-        "other_operating_charges_format2": "OtherOperatingExpensesFormat2",
-        "operating_profit_loss": "OperatingProfitLoss",
-        "profit_loss_on_ordinary_activities_before_tax": "ProfitLossOnOrdinaryActivitiesBeforeTax",
-        "tax_on_profit_or_loss_on_ordinary_activities": "TaxTaxCreditOnProfitOrLossOnOrdinaryActivities",
-        "profit_loss_for_period": "ProfitLoss",
-    }
-    with_member = {
-        "creditors_due_within_one_year": ("Creditors", (_MATURITY, "WithinOneYear")),
-        "creditors_due_after_one_year": ("Creditors", (_MATURITY, "AfterOneYear")),
-        "called_up_share_capital": ("Equity", (EQUITY, "ShareCapital")),
-        "profit_loss_account_reserve": ("Equity", (EQUITY, "RetainedEarningsAccumulatedLosses")),
-    }
-    tags: dict[str, tuple[str, Member | None]] = {name: (concept, None) for name, concept in plain.items()}
+    """The taxonomies from 2014 on, in which some columns are a concept with a member."""
+    tags = _FRS_WITH_MEMBER | {name: (concept, None) for name, concept in _FRS_PLAIN.items()}
     base = "http://xbrl.frc.org.uk"
-    return Taxonomy(f"{base}/fr/{version}/core", f"{base}/cd/{version}/business", tags | with_member)
+    return Taxonomy(f"{base}/fr/{version}/core", f"{base}/cd/{version}/business", tags)
 
 
 def _uk_gaap() -> Taxonomy:
@@ -97,7 +100,7 @@ class Numbers:
 class Dialect:
     """`dormancy`: the concept that says it, and whether by text, by a transform or by its opposite.
 
-    `habits`: scale, thousands, nested, continuation, exclude, typed, duplicates, decoys, bare_number,
+    `habits`: thousands, nested, continuation, exclude, typed, duplicates, decoys, bare_number,
     misleading_ids, single_quotes, brackets.
     """
 

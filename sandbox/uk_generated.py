@@ -13,6 +13,12 @@ from sandbox.uk_dialects import DIALECTS
 FIRST_NUMBER = 90_000_000
 MOST = 1_000_000
 _TRADES = ("Bakery", "Joinery", "Optics", "Textiles", "Logistics", "Foods", "Software", "Printing", "Energy")
+_COSTS_BY_NATURE = (
+    "raw_materials_consumables",
+    "staff_costs",
+    "depreciation_other_amounts_written_off_tangible_intangible_fixed_assets",
+    "other_operating_charges_format2",
+)
 _YEARS = {"uk_gaap": (2011, 2012, 2013, 2014)}
 _YEAR_ENDS = ((3, 31), (12, 31), (6, 30), (9, 30), (2, 28), (8, 31))
 
@@ -115,28 +121,19 @@ def _profit_and_loss(dice: random.Random, thousands: int, is_by_nature: bool) ->
 
     turnover, income = amount(5_000_000), amount(20_000)
     if is_by_nature:
-        names = (
-            "raw_materials_consumables",
-            "staff_costs",
-            "depreciation_other_amounts_written_off_tangible_intangible_fixed_assets",
-            "other_operating_charges_format2",
-        )
-        costs = {name: amount(1_200_000) for name in names}
-        operating = turnover + income - sum(costs.values())
+        lines = {name: amount(1_200_000) for name in _COSTS_BY_NATURE}
+        operating = turnover + income - sum(lines.values())
     else:
         sales, admin = amount(3_000_000), amount(1_500_000)
-        costs = {
-            "cost_sales": sales,
-            "gross_profit_loss": turnover - sales,
-            "administrative_expenses": admin,
-        }
-        operating = turnover + income - sales - admin
+        gross = turnover - sales
+        lines = {"cost_sales": sales, "gross_profit_loss": gross, "administrative_expenses": admin}
+        operating = gross + income - admin
     before_tax = operating - amount(30_000)
     tax = max(Decimal(0), before_tax // 5)
     return {
         "turnover_gross_operating_revenue": turnover,
         "other_operating_income": income,
-        **costs,
+        **lines,
         "operating_profit_loss": operating,
         "profit_loss_on_ordinary_activities_before_tax": before_tax,
         "tax_on_profit_or_loss_on_ordinary_activities": tax,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -107,20 +108,39 @@ def test_an_answer_over_the_limit_is_not_final(url: str, http: requests.Session)
     assert _stats(http, url)["repeated"] == 0
 
 
-def test_an_answer_to_a_client_that_is_gone_is_not_final(url: str, http: requests.Session) -> None:
-    rule = {"match": "320193", "kind": "slow", "seconds": 0.5, "count": 1}
-    http.post(f"{url}/sandbox/faults", json=rule)
-    parts = urlsplit(url)
-    with socket.create_connection((parts.hostname or "", parts.port or 0)) as client:
-        client.sendall(
-            f"GET {TICKERS} HTTP/1.1\r\nUser-Agent: {SEC['User-Agent']}\r\nAccept: */*\r\n\r\n".encode()
-        )
-        client.recv(10)
-    deadline = time.monotonic() + 5
-    while not _stats(http, url)["requests"]["sec_edgar"]["answers"]:
-        assert time.monotonic() < deadline
+def test_a_client_that_is_gone_before_its_answer_has_none(
+    start: Callable[..., str], http: requests.Session
+) -> None:
+    url = start("--latency", "80ms")
+    _ask_and_leave(url)
+    _until_answered(http, url)
     http.get(url + TICKERS, headers=SEC)
     assert _stats(http, url)["repeated"] == 0
+
+
+def test_an_answer_that_a_client_leaves_half_way_is_not_final(url: str, http: requests.Session) -> None:
+    rule = {"match": "320193", "kind": "slow", "seconds": 0.5, "count": 1}
+    http.post(f"{url}/sandbox/faults", json=rule)
+    _ask_and_leave(url, wait_for=10)
+    _until_answered(http, url)
+    http.get(url + TICKERS, headers=SEC)
+    assert _stats(http, url)["repeated"] == 0
+
+
+def _ask_and_leave(url: str, wait_for: int = 0) -> None:
+    """Asks, reads so many bytes of the answer at most, and closes."""
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname or "", parts.port or 0)) as client:
+        head = f"GET {TICKERS} HTTP/1.1\r\nUser-Agent: {SEC['User-Agent']}\r\nAccept: */*\r\n\r\n"
+        client.sendall(head.encode())
+        if wait_for:
+            client.recv(wait_for)
+
+
+def _until_answered(http: requests.Session, url: str) -> None:
+    deadline = time.monotonic() + 5
+    while not _stats(http, url)["requests"].get("sec_edgar", {}).get("answers"):
+        assert time.monotonic() < deadline
 
 
 def test_storage_is_not_a_call(url: str, http: requests.Session) -> None:

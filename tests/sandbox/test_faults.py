@@ -40,6 +40,8 @@ def test_garbage_looks_like_success(url: str, http: requests.Session) -> None:
     assert answer.status_code == 200
     with pytest.raises(json.JSONDecodeError):
         json.loads(answer.content)
+    http.get(url + PROFILE, auth=WIDE)
+    assert http.get(f"{url}/sandbox/stats").json()["repeated"] == 0
 
 
 def test_a_slow_answer_arrives_whole_and_counts_as_an_answer(url: str, http: requests.Session) -> None:
