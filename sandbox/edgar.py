@@ -22,19 +22,14 @@ _DOCUMENTS_KEPT = 16
 def undeclared() -> Answer:
     """No identity in User-Agent, or one that nobody can be reached by."""
     title = "Your Request Originates from an Undeclared Automated Tool"
-    text = "Please declare your traffic by updating your user agent to include company specific information."
+    text = "The sandbox saw no contact in User-Agent. Name yourself and an address to be reached at."
     return sec_page(403, title, title, text)
 
 
 def rate_exceeded(status: int) -> Answer:
     """429 at the moment it happens, 403 for as long as the block lasts."""
-    text = (
-        "Your request rate has exceeded the SEC's maximum allowable requests per second. "
-        "Your access to SEC.gov will be limited for 10 minutes."
-    )
-    return sec_page(
-        status, "Request Rate Threshold Exceeded", "You've Exceeded the SEC's Traffic Limit", text
-    )
+    text = "The sandbox counted more requests than the limit. Stop all work for ten minutes."
+    return sec_page(status, "Request Rate Threshold Exceeded", "Too many requests in a second", text)
 
 
 class Edgar:
