@@ -9,12 +9,21 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 LONGEST_SECONDS: Final = 86_400.0
-"""A longer wait is a slip (milliseconds as seconds, a clock in another century); a day later it is asked again."""
+"""A longer wait is a slip (milliseconds for seconds, another century); after a day it is asked again."""
 
 _EPOCH_FROM: Final = 1e9
 _EPOCH_MILLISECONDS_FROM: Final = 1e12
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|[dhms])")
-_SECONDS_IN: Final = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_SECONDS_IN: Final = {
+    "d": 86_400.0,
+    "h": 3600.0,
+    "m": 60.0,
+    "s": 1.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ns": 1e-9,
+}
 _BUDGETS: Final = ("requests", "tokens", "input-tokens", "output-tokens")
 
 
@@ -22,7 +31,7 @@ def rest_seconds(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds to wait, 0 to a day; None when no header says. `now` in epoch seconds, header names lower case.
 
     The most direct wins: `retry-after-ms`, `retry-after` (seconds or an HTTP date, RFC 9110 10.2.3),
-    `ratelimit-reset` and `x-ratelimit-reset` (seconds, or epoch seconds as Companies House sends them), then the
+    `ratelimit-reset` and `x-ratelimit-reset` (seconds, or epoch seconds as of Companies House), then the
     longest of `x-ratelimit-reset-requests` and `-tokens` (`6m0s`, `20ms`) whose budget is used up.
     """
     asked = _first(
@@ -86,6 +95,8 @@ def _budgets(headers: Mapping[str, str]) -> float | None:
     resets = {name: duration_seconds(headers.get(f"x-ratelimit-reset-{name}")) for name in _BUDGETS}
     known = {name: seconds for name, seconds in resets.items() if seconds is not None}
     used_up = [
-        seconds for name, seconds in known.items() if _number(headers.get(f"x-ratelimit-remaining-{name}")) == 0
+        seconds
+        for name, seconds in known.items()
+        if _number(headers.get(f"x-ratelimit-remaining-{name}")) == 0
     ]
     return max(used_up or known.values(), default=None)

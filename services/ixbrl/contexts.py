@@ -56,6 +56,12 @@ def local_name(qname: str) -> str:
     return qname.strip().rpartition(":")[2]
 
 
+def split_tag(element: etree._Element) -> tuple[str | None, str]:
+    """Namespace and local name; a prefix that nothing declares is dropped."""
+    namespace, _, name = str(element.tag).rpartition("}")
+    return namespace[1:] or None, local_name(name)
+
+
 def all_text(element: etree._Element) -> str:
     """The text of an element and all inside it, without comments and instructions."""
     if not len(element):
@@ -73,7 +79,7 @@ def _add_dimensions(container: etree._Element, dimensions: dict[str, str]) -> No
         elif member.tag == XBRLDI + "typedMember":
             dimensions[dimension] = text
         else:
-            dimensions[etree.QName(member).localname] = local_name(text)
+            dimensions[dimension or split_tag(member)[1]] = local_name(text)
 
 
 _IDENTIFIER, _SEGMENT, _SCENARIO = XBRLI + "identifier", XBRLI + "segment", XBRLI + "scenario"

@@ -7,7 +7,7 @@ from typing import Final
 
 from lxml import etree
 
-from services.ixbrl.contexts import CONTEXT, UNIT, XBRLI, all_text, read_context, read_unit
+from services.ixbrl.contexts import CONTEXT, UNIT, XBRLI, all_text, read_context, read_unit, split_tag
 from services.ixbrl.document import Unreadable, parse
 from services.ixbrl.figures import EXACT, plain_number, printed_number
 from services.ixbrl.model import Context, Fact, Filing
@@ -210,8 +210,8 @@ class _Instance(_Document):
         return Filing("xbrl", [self.read_fact(element) for element in elements], self.contexts)
 
     def read_fact(self, element: etree._Element) -> Fact:
-        qname = etree.QName(element)
-        name = f"{element.prefix}:{qname.localname}" if element.prefix else qname.localname
+        namespace, local = split_tag(element)
+        name = f"{element.prefix}:{local}" if element.prefix else local
         numeric = element.get("unitRef") is not None
         nil = is_nil(element)
         value: Decimal | str | None = None
@@ -219,7 +219,7 @@ class _Instance(_Document):
         if not nil:
             text = all_text(element)
             value, flags = plain_number(text) if numeric else (text.strip(), ())
-        return self.fact(element, name, qname.namespace, value, numeric=numeric, nil=nil, flags=flags)
+        return self.fact(element, name, namespace, value, numeric=numeric, nil=nil, flags=flags)
 
 
 def is_nil(element: etree._Element) -> bool:

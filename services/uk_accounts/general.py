@@ -13,7 +13,7 @@ from services.uk_accounts.columns import GENERAL
 from services.uk_accounts.model import scope_and_rest, source_of
 
 _COLUMN_OF: Final = {tag: column for column, tags in GENERAL.items() for tag in tags}
-_NUMBER: Final = re.compile(r"([A-Z]{0,2})([A-Z0-9]{1,8})\Z")
+_NUMBER: Final = re.compile(r"([A-Z]{0,2})([0-9][A-Z0-9]{0,7})\Z")
 _NUMBER_LENGTH: Final = 8
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
 

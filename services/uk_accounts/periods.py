@@ -30,6 +30,8 @@ def _by_tag() -> dict[str, list[tuple[str, int, Choice]]]:
 
 
 _BY_TAG: Final = _by_tag()
+_AMERICAN: Final = "fasb.org"
+"""us-gaap has a ProfitLoss too: a 10-K must not pass for British accounts."""
 
 
 def normalise(filing: Filing, origin: Source | None = None) -> Accounts:
@@ -58,6 +60,8 @@ def is_total(dimension: str, member: str) -> bool:
 def _candidates(fact: Fact) -> Iterator[tuple[Span, str, _Candidate]]:
     places = _BY_TAG.get(fact.local)
     if not places or not isinstance(fact.value, Decimal) or not fact.context or not fact.end:
+        return
+    if _AMERICAN in (fact.namespace or ""):
         return
     start = fact.end if fact.context.instant else fact.start
     if start is None:
