@@ -11,6 +11,7 @@ from services.ixbrl.model import Context
 
 XBRLI = "{http://www.xbrl.org/2003/instance}"
 XBRLDI = "{http://xbrl.org/2006/xbrldi}"
+DATE_ALLOWED = 40
 CONTEXT, UNIT = XBRLI + "context", XBRLI + "unit"
 
 
@@ -27,7 +28,7 @@ def read_context(element: etree._Element) -> Context:
         elif tag in (_SEGMENT, _SCENARIO):
             _add_dimensions(child, dimensions)
         else:
-            dates[tag] = day = context_date(child.text or "", ends=tag != _START)
+            dates[tag] = day = context_date((child.text or "")[:DATE_ALLOWED], ends=tag != _START)
             flags = flags if day else ("bad_date",)
     return Context(
         id=element.get("id") or "",

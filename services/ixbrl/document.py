@@ -30,7 +30,6 @@ _PLACEHOLDER: Final = b"ATTACHMENTPLACEHOLDER"
 _DOCTYPE: Final = re.compile(rb"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL)
 _ENTITY: Final = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES: Final = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
-_NOT_XML: Final = bytes(sorted({*range(0x20)} - {0x09, 0x0A, 0x0D}))
 _ISO_LATIN: Final = frozenset(("iso8859-1", "ascii"))
 
 
@@ -65,7 +64,7 @@ def parse(data: bytes) -> etree._Element:
 
 
 def as_utf8(data: bytes) -> bytes:
-    """The document from its first `<`, in UTF-8 and free of characters that XML forbids."""
+    """The document from its first `<`, in UTF-8."""
     text, by_mark = _without_mark(data)
     if by_mark not in (None, "utf-8"):
         return _encoded(text.decode(str(by_mark), "replace"))
@@ -85,10 +84,11 @@ def as_utf8(data: bytes) -> bytes:
 def without_doctype(text: bytes) -> bytes:
     """The text without its document type, whose entities could grow without bound in attribute values.
 
-    A blank takes its place, so that what stood around it can never join into another one.
+    One is taken out, and only once: what then still declares something is hostile.
     """
-    if b"<!DOCTYPE" in text:
-        text = _DOCTYPE.sub(b" ", text)
+    found = _DOCTYPE.match(text, text.find(b"<!DOCTYPE")) if b"<!DOCTYPE" in text else None
+    if found:
+        text = text[: found.start()] + b" " + text[found.end() :]
     if b"<!ENTITY" in text or b"<!DOCTYPE" in text:
         raise Unreadable("The document declares entities of its own, which is refused as unsafe.")
     return text
@@ -106,9 +106,9 @@ def _decoded(text: bytes, *, marked: bool) -> bytes:
     for encoding in _candidates(text, marked=marked):
         try:
             decoded = text.decode(encoding)
-        except (UnicodeDecodeError, LookupError):
+        except (ValueError, LookupError):
             continue
-        return text.translate(None, _NOT_XML) if encoding == "utf-8" else _encoded(decoded)
+        return text if encoding == "utf-8" else _encoded(decoded)
     return _encoded(text.decode("latin-1"))
 
 
@@ -124,14 +124,14 @@ def _canonical(declared: str) -> str:
         codec = codecs.lookup(declared)
     except LookupError:
         return "utf-8"
-    if codec.name.startswith(("utf-16", "utf-32", "utf-7")) or not codec._is_text_encoding:
+    if codec.name.startswith(("utf-16", "utf-32")):
         return "utf-8"
     return "cp1252" if codec.name in _ISO_LATIN else codec.name
 
 
 def _encoded(text: str) -> bytes:
     text = _DECLARATION.sub("", text.lstrip("\ufeff \t\r\n"), count=1)
-    return text.encode("utf-8", "replace").translate(None, _NOT_XML)
+    return text.encode("utf-8", "replace")
 
 
 def _spelled_out(entity: re.Match[bytes]) -> bytes:

@@ -14,6 +14,7 @@ from typing import Final
 
 DIGITS_ALLOWED: Final = 120
 SCALE_ALLOWED: Final = 100
+NAME_ALLOWED: Final = 100
 EXACT: Final = Context(prec=DIGITS_ALLOWED + 2 * SCALE_ALLOWED)
 
 _PLAIN: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?\Z")
@@ -29,9 +30,13 @@ _ZERO: Final = frozenset({"zerodash", "numdash", "fixedzero"})
 Reading = tuple[Decimal | None, tuple[str, ...]]
 
 
-@lru_cache(maxsize=512)
 def transform_name(format_name: str) -> str:
     """`ixt4:num-dot-decimal` -> `numdotdecimal`."""
+    return _transform_name(format_name[:NAME_ALLOWED])
+
+
+@lru_cache(maxsize=512)
+def _transform_name(format_name: str) -> str:
     return format_name.rpartition(":")[2].strip().lower().replace("-", "").replace("_", "")
 
 

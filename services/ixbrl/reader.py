@@ -9,12 +9,19 @@ from lxml import etree
 
 from services.ixbrl.contexts import CONTEXT, UNIT, XBRLI, all_text, read_context, read_unit, split_tag
 from services.ixbrl.document import Unreadable, parse
-from services.ixbrl.figures import EXACT, plain_number, printed_number
+from services.ixbrl.figures import EXACT, plain_number, printed_number, transform_name
 from services.ixbrl.model import Context, Fact, Filing
 
 INLINE: Final = ("{http://www.xbrl.org/2013/inlineXBRL}", "{http://www.xbrl.org/2008/inlineXBRL}")
 XSI_NIL: Final = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 INSTANCE: Final = XBRLI + "xbrl"
+TEXT_WITHOUT_QUESTION: Final = 16 * 1024 * 1024
+REPEATS_ALLOWED: Final = 5
+"""Facts nest and share continuations; in real filings all their texts together are a tenth of the page."""
+_TEXT_FORMATS: Final = (
+    *("date", "cal", "boolean", "fixed", "nocontent", "dur", "boolballotbox", "yesno", "num", "zerodash"),
+    *("exchname", "stateprovname", "countryname", "edgarprovcountry", "entityfilercategory"),
+)
 
 
 def _tags(local: str) -> frozenset[str]:
@@ -37,7 +44,7 @@ def read(data: bytes) -> Filing:
     root = parse(data)
     instance = root if root.tag == INSTANCE else next(root.iter(INSTANCE), None)
     try:
-        return _Instance(instance).filing() if instance is not None else _Inline(root).filing()
+        return _Instance(instance).filing() if instance is not None else _Inline(root, len(data)).filing()
     except (etree.LxmlError, RecursionError, UnicodeError) as error:
         raise Unreadable(f"The document's elements could not be read ({error}).") from None
 
@@ -96,8 +103,9 @@ class _Document:
 
 
 class _Inline(_Document):
-    def __init__(self, root: etree._Element) -> None:
+    def __init__(self, root: etree._Element, size_bytes: int) -> None:
         super().__init__(root)
+        self.text_left = TEXT_WITHOUT_QUESTION + REPEATS_ALLOWED * size_bytes
         self.continuations: dict[str, etree._Element] = {}
         self.has_excludes = False
         self.elements: list[etree._Element] = []
@@ -146,6 +154,9 @@ class _Inline(_Document):
         if element.get("continuedAt"):
             more, flags = self.continued(element)
             text = text + more
+        format_name = element.get("format")
+        if format_name and not transform_name(format_name).startswith(_TEXT_FORMATS):
+            flags = (*flags, "unknown_transform")
         return " ".join(text.split()), flags
 
     def continued(self, element: etree._Element) -> tuple[str, tuple[str, ...]]:
@@ -167,7 +178,7 @@ class _Inline(_Document):
     def text_of(self, element: etree._Element) -> str:
         """The text of an element and all inside it, without `ix:exclude`, comments and instructions."""
         if not self.has_excludes or not len(element) or next(element.iter(*_EXCLUDES), None) is None:
-            return all_text(element)
+            return self.counted(all_text(element))
         parts: list[str] = []
         skipped: etree._Element | None = None
         for event, node in etree.iterwalk(element, events=("start", "end", "comment", "pi")):
@@ -179,7 +190,14 @@ class _Inline(_Document):
             if not starts and node is not element and skipped in (None, node):
                 parts.append(node.tail or "")
                 skipped = None
-        return "".join(parts)
+        return self.counted("".join(parts))
+
+    def counted(self, text: str) -> str:
+        """Nesting can make a small page mean terabytes of text; the page is refused before it is built."""
+        self.text_left -= len(text)
+        if self.text_left < 0:
+            raise Unreadable(f"The document repeats its text more than {REPEATS_ALLOWED} times in its facts.")
+        return text
 
     def fraction(self, element: etree._Element) -> tuple[Decimal | None, tuple[str, ...]]:
         parts = []

@@ -23,14 +23,13 @@ def latest(accounts: Accounts) -> dict[str, Value]:
 
     The scope is the company's, unless only the consolidated accounts have a profit and loss account.
     `period_end` is the balance sheet date; where no figure stands at that date, the last date before it that
-    has figures, flagged `balance_sheet_date_differs`.
+    has figures, flagged `balance_sheet_date_differs`. Figures of a later date are left out: `later_figures`.
     """
     row = dict(accounts.general)
     end = _end(accounts)
     if end is None:
         return {column: row[column] for column in ROW if column in row}
-    stated = row.get("balance_sheet_date")
-    row["period_end"] = Value(end, None, _end_flags(stated, end))
+    row["period_end"] = Value(end, None, _end_flags(accounts, end))
     scope = _scope(accounts, end)
     row["scope"] = Value(scope)
     start = _start(accounts, end)
@@ -51,8 +50,11 @@ def _end(accounts: Accounts) -> date | None:
     return max((end for end in ends if end <= stated.value), default=ends[-1] if ends else stated.value)
 
 
-def _end_flags(stated: Value | None, end: date) -> tuple[str, ...]:
-    return ("balance_sheet_date_differs",) if stated and stated.value != end else ()
+def _end_flags(accounts: Accounts, end: date) -> tuple[str, ...]:
+    stated = accounts.general.get("balance_sheet_date")
+    differs = ("balance_sheet_date_differs",) if stated and stated.value != end else ()
+    later = ("later_figures",) if any(period.span.end > end for period in accounts.periods) else ()
+    return differs + later
 
 
 def _scope(accounts: Accounts, end: date) -> str:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from services.ixbrl import Fact, Filing, Unreadable, read
+from services.ixbrl import Fact, Filing, Unreadable, read, reader
 from services.ixbrl.dates import printed_date
 from services.ixbrl.document import as_utf8
 from services.ixbrl.figures import number_in_words, printed_number
@@ -199,6 +199,12 @@ def test_an_unknown_transform_flags_its_fact_and_the_file_goes_on() -> None:
     ]
 
 
+def test_an_unknown_transform_of_a_text_flags_it_too() -> None:
+    assert only(page(text("5 mars", 'format="ixt:date-day-month"'))).flags == ()
+    fact = only(page(text("5 mars", 'format="ixt:moonphase"')))
+    assert (fact.value, fact.flags) == ("5 mars", ("unknown_transform",))
+
+
 def test_a_minus_in_the_text_counts_only_without_a_sign_and_is_flagged() -> None:
     assert printed_number("(500)", "ixt:numdotdecimal", None, None) == (Decimal(-500), ("lenient_number",))
 
@@ -267,6 +273,12 @@ def test_real_encodings_are_recognised(encoded: Any) -> None:
     assert only(encoded(page(text("Café £5")).decode())).value == "Café £5"
 
 
+@pytest.mark.parametrize("tail", [b"", b"\n"])
+def test_utf16_declared_in_readable_letters_is_a_slip(tail: bytes) -> None:
+    source = page(text("Plain")).replace(b"UTF-8", b"UTF-16") + tail
+    assert only(source).value == "Plain"
+
+
 def test_a_page_with_unclosed_tags_inside_is_read() -> None:
     assert only(page("<p>one<br>two" + number("", "3"))).value == Decimal(3)
 
@@ -288,6 +300,16 @@ def test_a_doctype_that_hides_another_is_refused() -> None:
     hostile = '<!DOCTYPE a [<!ENTITY x "]>"><!ENTITY y "z"> ]><html>&y;</html>'
     with pytest.raises(Unreadable, match="unsafe"):
         read(hostile.encode())
+
+
+def test_nesting_that_multiplies_the_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "TEXT_WITHOUT_QUESTION", 0)
+    nested = "x" * 4_000
+    for _ in range(200):
+        nested = text(nested)
+    assert len(read(page(text("x" * 4_000) * 200)).facts) == 200
+    with pytest.raises(Unreadable, match="repeats its text"):
+        read(page(nested))
 
 
 def test_instances_are_read_with_tuples_and_unprefixed_facts() -> None:

@@ -269,6 +269,14 @@ def test_a_quarters_profit_is_not_the_years() -> None:
     assert "profit_loss_for_period" not in row
 
 
+def test_the_years_figure_stands_before_the_days_except_on_the_balance_sheet() -> None:
+    row = row_of(
+        *(fact("AverageNumberEmployeesDuringPeriod", people, when) for people, when in ((1, NOW), (2, YEAR))),
+        *(fact("Debtors", amount, when) for amount, when in ((3, NOW), (4, YEAR))),
+    )
+    assert (row["average_number_employees_during_period"], row["debtors"]) == (2, 3)
+
+
 def test_without_a_duration_the_period_has_no_start() -> None:
     row = row_of(fact("BalanceSheetDate", "2024-12-31", NOW), fact("Debtors", 1, NOW))
     assert "period_start" not in row
@@ -280,6 +288,16 @@ def test_figures_at_another_date_than_the_stated_one_are_flagged() -> None:
     assert latest(normalise(Filing("ixbrl", facts, {})))["period_end"].flags == (
         "balance_sheet_date_differs",
     )
+
+
+def test_figures_later_than_the_stated_date_are_left_out_and_flagged() -> None:
+    facts = [
+        fact("BalanceSheetDate", "2024-12-31", NOW),
+        fact("Debtors", 1, NOW),
+        fact("Debtors", 2, context(date(2025, 12, 31))),
+    ]
+    row = latest(normalise(Filing("ixbrl", facts, {})))
+    assert (row["debtors"].value, row["period_end"].flags) == (Decimal(1), ("later_figures",))
 
 
 @pytest.mark.parametrize(
