@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -26,7 +28,10 @@ _NOT_ACCOUNTS: Final = re.compile(
     r"|\.(?:xsd|css|js|json|jpe?g|png|gif|svg|pdf|txt|csv|xlsx?)\Z",
     re.IGNORECASE,
 )
-_UNPACKING: Final = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError)
+_UNPACKING: Final = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(OSError, EOFError, RuntimeError, ValueError, OverflowError),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ def _members(name: str, data: bytes, budget: _Budget, depth: int) -> Iterator[Do
         if any(member.filename == _OFFICE for member in members):
             raise _Refused("parse_error", "It is an Office document, not a filing.")
         for member in members:
-            if not member.is_dir() and not _NOT_ACCOUNTS.search(member.filename):
+            if not member.filename.endswith("/") and not _NOT_ACCOUNTS.search(member.filename):
                 yield from _member(archive, member, f"{name}/{member.filename}", budget, depth)
             if budget.left < 0:
                 return

@@ -156,6 +156,17 @@ def test_what_is_no_filing_has_a_cause_and_a_sentence(data: bytes, cause: str) -
     assert cause in CAUSES
 
 
+def test_a_member_without_a_name_is_read_too() -> None:
+    data = packed({"abc": INSTANCE})
+    nameless = bytearray(data)
+    at = data.index(b"PK\x01\x02")
+    nameless[at + 28 : at + 30] = b"\0\0"
+    nameless[at + 46 : at + 49] = b""
+    end = nameless.index(b"PK\x05\x06")
+    nameless[end + 12] -= 3
+    assert [*causes("a.zip", bytes(nameless))] == ["a.zip/"]
+
+
 @given(data=st.data())
 @settings(max_examples=80, deadline=None)
 def test_damaged_archives_never_raise(data: st.DataObject) -> None:
