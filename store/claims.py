@@ -13,7 +13,7 @@ from store.answers import columns as answer_columns
 from store.calls import LOGGED, Call
 from store.calls import columns as call_columns
 from store.cleaning import text
-from store.ledger import HEADROOM
+from store.ledger import BOUNDED, HEADROOM
 from store.states import Outcome, Status
 from store.tally import CAUSE_COUNTED, COUNTED
 
@@ -65,7 +65,8 @@ settled AS (
         result = g.result::jsonb, attempts = attempts + g.tried, faults = faults + g.faulted,
         worker = NULL, run_until = NULL,
         run_at = CASE WHEN g.status = 'pending'
-                 THEN clock_timestamp() + g.pause_seconds * interval '1 second' ELSE run_at END,
+                 THEN clock_timestamp() + {BOUNDED.format("g.pause_seconds")} * interval '1 second'
+                 ELSE run_at END,
         ended_at = CASE WHEN g.status <> 'pending' THEN clock_timestamp() END
     FROM given g WHERE {FENCE}
     RETURNING j.id, j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
