@@ -24,10 +24,13 @@ FENCE = """
 
 CLAIM = f"""
 WITH {HEADROOM},
-room AS MATERIALIZED (
+held AS MATERIALIZED (  -- by its own index: joined first, an import not yet analyzed is read as a whole
+    SELECT list_id, worker FROM job WHERE status = 'in_progress'),
+room AS MATERIALIZED (  -- jobs that need keys of another set take none of this headroom
     SELECT greatest(0, least(%(n)s, headroom.permits - (
-        SELECT count(*) FROM job h JOIN list l ON l.id = h.list_id
-        WHERE h.status = 'in_progress' AND l.service = %(service)s)))::int AS jobs FROM headroom),
+        SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker w ON w.id = h.worker
+        WHERE l.service = %(service)s AND (%(key_set)s::text IS NULL OR w.key_set IS NULL
+                                           OR w.key_set = %(key_set)s))))::int AS jobs FROM headroom),
 turn AS MATERIALIZED (  -- lists of one priority take turns: whoever claims next starts with another
     SELECT l.id, l.run_seconds FROM list l JOIN service s ON s.name = l.service
     WHERE l.service = %(service)s AND l.state = 'active' AND l.start_at <= now() AND s.rest_until <= now()
