@@ -13,7 +13,7 @@ from store.answers import columns as answer_columns
 from store.calls import LOGGED, Call
 from store.calls import columns as call_columns
 from store.cleaning import text
-from store.ledger import HEADROOM
+from store.ledger import BOUNDED, HEADROOM
 from store.states import Outcome, Status
 from store.tally import CAUSE_COUNTED, COUNTED
 
@@ -24,10 +24,13 @@ FENCE = """
 
 CLAIM = f"""
 WITH {HEADROOM},
-room AS MATERIALIZED (
+held AS MATERIALIZED (  -- by its own index: joined first, an import not yet analyzed is read as a whole
+    SELECT list_id, worker FROM job WHERE status = 'in_progress'),
+room AS MATERIALIZED (  -- jobs that need keys of another set take none of this headroom
     SELECT greatest(0, least(%(n)s, headroom.permits - (
-        SELECT count(*) FROM job h JOIN list l ON l.id = h.list_id
-        WHERE h.status = 'in_progress' AND l.service = %(service)s)))::int AS jobs FROM headroom),
+        SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker w ON w.id = h.worker
+        WHERE l.service = %(service)s AND (%(key_set)s::text IS NULL OR w.key_set IS NULL
+                                           OR w.key_set = %(key_set)s))))::int AS jobs FROM headroom),
 turn AS MATERIALIZED (  -- lists of one priority take turns: whoever claims next starts with another
     SELECT l.id, l.run_seconds FROM list l JOIN service s ON s.name = l.service
     WHERE l.service = %(service)s AND l.state = 'active' AND l.start_at <= now() AND s.rest_until <= now()
@@ -65,7 +68,8 @@ settled AS (
         result = g.result::jsonb, attempts = attempts + g.tried, faults = faults + g.faulted,
         worker = NULL, run_until = NULL,
         run_at = CASE WHEN g.status = 'pending'
-                 THEN clock_timestamp() + g.pause_seconds * interval '1 second' ELSE run_at END,
+                 THEN clock_timestamp() + {BOUNDED.format("g.pause_seconds")} * interval '1 second'
+                 ELSE run_at END,
         ended_at = CASE WHEN g.status <> 'pending' THEN clock_timestamp() END
     FROM given g WHERE {FENCE}
     RETURNING j.id, j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),

@@ -87,16 +87,18 @@ headroom AS MATERIALIZED (
         GROUP BY a.id) f)
 """
 
-REST_ACCOUNT = """
-UPDATE account SET rest_until = greatest(rest_until, extract(epoch FROM clock_timestamp()) + %(seconds)s),
-                   rest_cause = %(cause)s
-WHERE id = %(account_id)s AND rest_until < extract(epoch FROM clock_timestamp()) + %(seconds)s
+# Bounds what a service may ask for, in SQL because there NaN is the largest number.
+BOUNDED = "least({}, 366 * 86400.0)"
+SECONDS = BOUNDED.format("%(seconds)s::float8")
+
+REST_ACCOUNT = f"""
+UPDATE account SET rest_until = extract(epoch FROM clock_timestamp()) + {SECONDS}, rest_cause = %(cause)s
+WHERE id = %(account_id)s AND rest_until < extract(epoch FROM clock_timestamp()) + {SECONDS}
 """
 
-REST_SERVICE = """
-UPDATE service SET rest_until = greatest(rest_until, clock_timestamp() + %(seconds)s * interval '1 second'),
-                   rest_cause = %(cause)s
-WHERE name = %(service)s AND rest_until < clock_timestamp() + %(seconds)s * interval '1 second'
+REST_SERVICE = f"""
+UPDATE service SET rest_until = clock_timestamp() + {SECONDS} * interval '1 second', rest_cause = %(cause)s
+WHERE name = %(service)s AND rest_until < clock_timestamp() + {SECONDS} * interval '1 second'
 """
 
 # The slack is a third of the guard: the rest is for jitter between our socket and the service's clock.

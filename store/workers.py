@@ -11,6 +11,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from store.claims import FREED
+from store.lists import HAS_ENDED
 
 REGISTER = """
 INSERT INTO worker (id, name, host, pid, version, key_set, services, slots, lease_until)
@@ -33,8 +34,8 @@ WITH me AS (
         memory_bytes = %(memory_bytes)s, keys_in_use = %(keys_in_use)s
     WHERE id = %(id)s AND state IN ('running', 'draining')
     RETURNING state),
-dead AS (
-    UPDATE worker w SET state = 'lost', ended_at = clock_timestamp(), held = 0
+gone AS MATERIALIZED (  -- skips a row that is locked: its worker beats, or somebody else declares it lost
+    SELECT w.id FROM worker w
     WHERE w.state IN ('running', 'draining') AND w.id <> %(id)s AND (
         w.lease_until <= clock_timestamp()
         OR w.seen_at < clock_timestamp() - interval '1.5 seconds'
@@ -42,7 +43,10 @@ dead AS (
            AND w.backend_pid IS NOT NULL
            AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = w.backend_pid
                            AND coalesce(a.backend_start, w.backend_start) = w.backend_start))
-    RETURNING w.id),
+    FOR UPDATE SKIP LOCKED),
+dead AS (
+    UPDATE worker w SET state = 'lost', ended_at = clock_timestamp(), held = 0
+    FROM gone WHERE w.id = gone.id RETURNING w.id),
 lost AS MATERIALIZED (
     SELECT id FROM dead
     UNION SELECT j.worker FROM job j WHERE j.status = 'in_progress' AND NOT EXISTS (
@@ -57,9 +61,7 @@ SELECT (SELECT state FROM me),
             AND EXISTS (SELECT FROM job j WHERE j.list_id = l.id AND j.status = 'pending'
                         AND j.run_at <= now())),
     EXISTS (SELECT FROM tally_delta),
-    EXISTS (SELECT FROM list l WHERE l.state = 'active'
-            AND NOT EXISTS (SELECT FROM job j WHERE j.list_id = l.id AND j.status = 'pending')
-            AND NOT EXISTS (SELECT FROM job j WHERE j.list_id = l.id AND j.status = 'in_progress'))
+    EXISTS (SELECT FROM list l WHERE {HAS_ENDED})
 """
 
 LEAVE = """
