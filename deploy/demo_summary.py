@@ -18,7 +18,8 @@ from store import export, lists, tally
 def summarise(conn: psycopg.Connection, seconds: float, stats: bytes, repeats: bytes) -> dict[str, Any]:
     """The summary that `var/demo.json` holds; `stats` and `repeats` are the sandbox's answers."""
     counted = json.loads(stats)
-    stored_again, cut_short = _repeated(conn, json.loads(repeats))
+    stored_again, not_stored = _repeated(conn, json.loads(repeats))
+    unheard = sum(key["calls"] - sum(key["answers"].values()) for key in counted["keys"].values())
     rows: Counter[str] = Counter()
     causes: Counter[str] = Counter()
     for count in tally.read(conn):
@@ -32,25 +33,26 @@ def summarise(conn: psycopg.Connection, seconds: float, stats: bytes, repeats: b
         "calls": counted["calls"],
         "over_limit": counted["over_limit"],
         "repeated": stored_again,
-        "in_flight_at_kills": cut_short,
+        "in_flight_at_kills": not_stored + unheard,
         "keys": {
             label: {"calls": key["calls"], "over_limit": key["over_limit"]}
             for label, key in sorted(counted["keys"].items())
+            if key["calls"]
         },
     }
 
 
 def _repeated(conn: psycopg.Connection, repeats: list[dict[str, Any]]) -> tuple[int, int]:
-    """Calls sent again: whose answer was stored by then, and whose answer a kill had cut short."""
-    stored_again = cut_short = 0
+    """Calls sent again after an answer: one that was stored by then, and one that a kill had lost."""
+    stored_again = not_stored = 0
     for repeat in repeats:
         kept_at = _kept_at(conn, repeat["service"], repeat["request"])
         for arrived_at in repeat["arrived_at"][1:]:
             if any(at < arrived_at for at in kept_at):
                 stored_again += 1
             elif any(at < arrived_at for at in repeat["answered_at"]):
-                cut_short += 1
-    return stored_again, cut_short
+                not_stored += 1
+    return stored_again, not_stored
 
 
 def _kept_at(conn: psycopg.Connection, service: str, request: str) -> list[float]:
@@ -92,6 +94,6 @@ def as_text(summary: dict[str, Any]) -> str:
     ]
     lines += [
         f"Sent again although the answer was stored: {summary['repeated']};"
-        f" because a kill had cut it short: {summary['in_flight_at_kills']}"
+        f" in flight when a worker died: {summary['in_flight_at_kills']}"
     ]
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from store.answers import columns as answer_columns
 from store.calls import LOGGED, Call
 from store.calls import columns as call_columns
 from store.cleaning import text
-from store.ledger import BOUNDED, HEADROOM
+from store.ledger import HEADROOM
 from store.states import Outcome, Status
 from store.tally import CAUSE_COUNTED, COUNTED
 
@@ -66,10 +66,8 @@ WITH given AS (
 settled AS (
     UPDATE job j SET status = g.status, outcome = g.outcome, cause = g.cause, message = g.message,
         result = g.result::jsonb, attempts = attempts + g.tried, faults = faults + g.faulted,
-        worker = NULL, run_until = NULL,
-        run_at = CASE WHEN g.status = 'pending'
-                 THEN clock_timestamp() + {BOUNDED.format("g.pause_seconds")} * interval '1 second'
-                 ELSE run_at END,
+        losses = 0, worker = NULL, run_until = NULL,
+        run_at = coalesce(clock_timestamp() + g.pause_seconds * interval '1 second', run_at),
         ended_at = CASE WHEN g.status <> 'pending' THEN clock_timestamp() END
     FROM given g WHERE {FENCE}
     RETURNING j.id, j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
@@ -90,7 +88,7 @@ freed AS (
     UPDATE job j SET losses = j.losses + 1, worker = NULL, run_until = NULL, run_at = clock_timestamp(),
         status = CASE WHEN j.losses + 1 < l.max_losses THEN 'pending' ELSE 'failed' END,
         ended_at = CASE WHEN j.losses + 1 < l.max_losses THEN NULL ELSE clock_timestamp() END,
-        cause = 'worker_lost', message = 'lost with its worker, time ' || j.losses + 1
+        cause = 'worker_lost', message = 'lost with its worker, ' || j.losses + 1 || ' in a row'
     FROM stuck s, list l WHERE j.id = s.id AND l.id = j.list_id
     RETURNING j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
 moved AS (
@@ -135,8 +133,9 @@ class Claimed:
 class Settlement:
     """How a holder leaves a job. `result` is JSON text, there exactly when the job is done.
 
-    `pause_seconds` counts for a job that goes back to pending. `tried` and `faulted` are what it costs: an
-    attempt of the company, a fault of the service.
+    A job that goes back keeps its place in the queue, or runs after `pause_seconds`. `tried` and `faulted`
+    are what it costs: an attempt of the company, a fault of the service. Its losses begin anew: whoever
+    settles has survived it.
     """
 
     id: int
@@ -147,7 +146,7 @@ class Settlement:
     cause: str | None = None
     message: str | None = None
     result: str | None = None
-    pause_seconds: float = 0.0
+    pause_seconds: float | None = None
     tried: int = 0
     faulted: int = 0
 
@@ -187,7 +186,7 @@ def settle(
         "cause": [s.cause for s in settlements],
         "message": [text(s.message, 2000) if s.message else None for s in settlements],
         "result": [s.result for s in settlements],
-        "pause": [float(s.pause_seconds) for s in settlements],
+        "pause": [s.pause_seconds for s in settlements],
         "tried": [s.tried for s in settlements],
         "faulted": [s.faulted for s in settlements],
     }

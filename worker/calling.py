@@ -108,7 +108,7 @@ class Caller:
             case ServiceRests(seconds, message):
                 words = _clean(message, permit) or "the service asked everybody to pause"
                 self._steer(ledger.rest_service, self.service.name, seconds, words)
-                raise PutBack("service_resting", words, seconds)
+                raise PutBack("service_resting", words)
             case ServiceFailed(cause, message):
                 raise CallFailed(cause, _clean(message, permit) or CAUSES[cause].meaning)
             case Refused(message):

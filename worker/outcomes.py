@@ -58,7 +58,7 @@ def failed(claim: Claim, cause: str, message: str) -> Settlement:
         case Fault.SERVICE:
             faulted, count, limit = 1, claim.faults + 1, claim.max_faults
         case Fault.KEY | Fault.OURS:
-            return returned(claim, cause, message, pause_seconds=0.0)
+            return returned(claim, cause, message)
         case _:
             assert_never(what.fault)
     runs_again = what.retries and count < limit
@@ -69,23 +69,15 @@ def failed(claim: Claim, cause: str, message: str) -> Settlement:
         Status.PENDING if runs_again else Status.FAILED,
         cause=cause,
         message=message,
-        pause_seconds=backoff_seconds(count) if runs_again else 0.0,
+        pause_seconds=backoff_seconds(count) if runs_again else None,
         tried=tried,
         faulted=faulted,
     )
 
 
-def returned(claim: Claim, cause: str, message: str, pause_seconds: float) -> Settlement:
-    """The job goes back unharmed: nothing of this was its company's doing."""
-    return Settlement(
-        claim.id,
-        claim.worker,
-        claim.claim_no,
-        Status.PENDING,
-        cause=cause,
-        message=message,
-        pause_seconds=pause_seconds,
-    )
+def returned(claim: Claim, cause: str, message: str) -> Settlement:
+    """The job goes back unharmed and keeps its place: nothing of this was its company's doing."""
+    return Settlement(claim.id, claim.worker, claim.claim_no, Status.PENDING, cause=cause, message=message)
 
 
 def _done(claim: Claim, fields: Fields) -> Settlement:

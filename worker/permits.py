@@ -26,8 +26,9 @@ BLOCK = 16
 AHEAD_SECONDS = 0.2
 BUSY_PAUSE_SECONDS = 0.004
 LONGEST_NAP_SECONDS = 1.0
-LONGEST_WAIT_SECONDS = 10.0
-NO_KEY_PAUSE_SECONDS = 5.0
+
+# A job whose permit is further away goes back to the queue; nothing is claimed for permits further away.
+SOON_SECONDS = 2.0
 
 Connections = Callable[[], AbstractContextManager[psycopg.Connection]]
 
@@ -132,8 +133,7 @@ class Permits:
             case ledger.Busy():
                 self._nap(BUSY_PAUSE_SECONDS)
             case ledger.NoKey():
-                message = f"no usable key for {self.service}"
-                self._send_away(PutBack("no_key", message, NO_KEY_PAUSE_SECONDS))
+                self._send_away(PutBack("no_key", f"no usable key for {self.service}"))
 
     def _hand_out(self, reserved: ledger.Reservation, asked_at: float, answered_at: float) -> None:
         # The ledger's clock was read between the two: each bound takes the side that is safe.
@@ -154,9 +154,9 @@ class Permits:
             self._wait_for(reserved.wait_seconds)
 
     def _wait_for(self, seconds: float) -> None:
-        if seconds > LONGEST_WAIT_SECONDS:
+        if seconds > SOON_SECONDS:
             message = f"every usable key is at its limit for {seconds:.0f} s"
-            self._send_away(PutBack("rate_limited", message, seconds))
+            self._send_away(PutBack("rate_limited", message))
         else:
             self._nap(min(seconds - AHEAD_SECONDS / 2, LONGEST_NAP_SECONDS))
 

@@ -36,7 +36,7 @@ class Runner:
             log.warning("lost claim: job %d (%s), claim %d", claim.id, claim.company, claim.claim_no)
             return None
         except PutBack as reason:
-            return returned(claim, reason.cause, reason.message, reason.pause_seconds)
+            return returned(claim, reason.cause, reason.message)
         except OutOfTime:
             return failed(claim, "too_slow", f"not ready within {claim.run_seconds} s")
         except CallFailed as error:

@@ -21,13 +21,12 @@ class OutOfTime(Stopped):
 
 
 class PutBack(Stopped):
-    """The job goes back to the queue unharmed, to run again after `pause_seconds`."""
+    """The job goes back to the queue unharmed. It runs again when its keys and its service allow."""
 
-    def __init__(self, cause: str, message: str, pause_seconds: float = 0.0) -> None:
+    def __init__(self, cause: str, message: str) -> None:
         super().__init__(f"{cause}: {message}")
         self.cause = cause
         self.message = message
-        self.pause_seconds = pause_seconds
 
 
 @dataclass(slots=True)

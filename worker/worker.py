@@ -18,14 +18,13 @@ from store.claims import Settlement
 from store.states import Status
 from store.workers import Pulse, Vitals
 from worker.calling import Caller
-from worker.permits import Connections
+from worker.permits import SOON_SECONDS, Connections
 from worker.running import Runner
 from worker.work import Work
 from worker.writer import Writer
 
 log = logging.getLogger(__name__)
 
-SOON_SECONDS = 2.0
 SHORTEST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 1.0
 DRAIN_SECONDS = 20.0

@@ -73,7 +73,7 @@ CREATE TABLE list (
     start_at     timestamptz NOT NULL DEFAULT now(),
     due_by       timestamptz,
     max_attempts smallint NOT NULL DEFAULT 5 CHECK (max_attempts > 0),
-    max_losses   smallint NOT NULL DEFAULT 3 CHECK (max_losses > 0),
+    max_losses   smallint NOT NULL DEFAULT 5 CHECK (max_losses > 0),
     max_faults   smallint NOT NULL DEFAULT 20 CHECK (max_faults > 0),
     run_seconds  int NOT NULL DEFAULT 600 CHECK (run_seconds > 0),
     reuse_seconds int NOT NULL DEFAULT 0 CHECK (reuse_seconds >= 0),

@@ -174,14 +174,28 @@ def test_a_batch_with_one_row_that_postgres_refuses_changes_nothing(
     assert claims.settle(conn, batch[:1]) == set()
 
 
-@pytest.mark.parametrize("seconds", [1e30, float("inf"), float("nan")])
-def test_a_pause_without_end_is_written_as_a_long_one(
-    conn: psycopg.Connection, who: Identity, take: Take, settlement: Settle, seconds: float
+def test_a_job_that_goes_back_keeps_its_place_unless_it_is_to_pause(
+    conn: psycopg.Connection, who: Identity, take: Take, settlement: Settle
+) -> None:
+    at_once, later = take(conn, who, 2)
+    before = conn.execute("SELECT run_at FROM job WHERE id = %s", (at_once.id,)).fetchone()
+    back = [settlement(at_once, Status.PENDING), settlement(later, Status.PENDING, pause_seconds=60.0)]
+    assert claims.settle(conn, back) == set()
+    assert conn.execute("SELECT run_at FROM job WHERE id = %s", (at_once.id,)).fetchone() == before
+    pause = conn.execute(
+        "SELECT extract(epoch FROM run_at - clock_timestamp()) FROM job WHERE id = %s", (later.id,)
+    ).fetchone()
+    assert pause is not None
+    assert 59 < pause[0] <= 60
+
+
+def test_whoever_settles_a_job_has_survived_it_so_its_losses_begin_anew(
+    conn: psycopg.Connection, who: Identity, take: Take, settlement: Settle
 ) -> None:
     (claim,) = take(conn, who)
-    assert claims.settle(conn, [settlement(claim, Status.PENDING, pause_seconds=seconds)]) == set()
-    days = conn.execute("SELECT extract(day FROM run_at - now()) FROM job WHERE id = %s", (claim.id,))
-    assert days.fetchone() == (366,)
+    conn.execute("UPDATE job SET losses = 2 WHERE id = %s", (claim.id,))
+    assert claims.settle(conn, [settlement(claim, Status.PENDING)]) == set()
+    assert conn.execute("SELECT losses FROM job WHERE id = %s", (claim.id,)).fetchone() == (0,)
 
 
 def test_a_worker_that_is_not_running_claims_nothing(
