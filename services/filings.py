@@ -8,12 +8,16 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from services import us_filed
 from services.archives import Document, documents
 from services.extraction import Scalar, Source, Value
 from services.ixbrl import Fact, Filing, Unreadable, read
+from services.sec_edgar import SEC_EDGAR
 from services.uk_accounts import Period, latest, normalise, padded_number
+from services.us_facts import Series, annual, latest_annual
 
 REGISTERED_NUMBER: Final = "companies_house_registered_number"
+US_FIELDS: Final = tuple(field.name for field in SEC_EDGAR.fields)
 
 _NUMBER_IN_NAME: Final = re.compile(r"Prod\d+_\d+_([A-Za-z0-9]{1,8})_\d{8}(?!\d)|CIC-([A-Za-z0-9]{1,8})(?=/)")
 
@@ -35,8 +39,32 @@ def read_file(name: str, data: bytes, with_facts: bool = False) -> Iterator[dict
 
 
 def _companyfacts(document: Document) -> dict[str, Any]:
-    """The place for companyfacts JSON, which `services.sec_edgar` reads."""
-    return _without_values(document.name, "parse_error", "JSON documents are not read here.")
+    try:
+        facts = us_filed.read(document.data)
+    except ValueError as error:
+        return _without_values(document.name, "parse_error", f"The document is not JSON: {error}")
+    if not isinstance(facts, dict) or "facts" not in facts:
+        return _without_values(document.name, "parse_error", "The JSON holds no companyfacts.")
+    row = latest_annual(facts, US_FIELDS)
+    if "period_end" not in row:
+        return _without_values(document.name, "no_facts", "No annual report holds a number.")
+    return {
+        "file": document.name,
+        "cause": None,
+        "message": "",
+        **{column: plain(value.value) for column, value in row.items()},
+        "periods": _years(annual(facts)),
+        "flags": sorted({flag for value in row.values() for flag in value.flags}),
+    }
+
+
+def _years(series: Mapping[str, Series]) -> list[dict[str, Any]]:
+    ends = sorted({end for years in series.values() for end in years})
+    return [
+        {"period_end": end.isoformat()}
+        | {field: plain(years[end].value) for field, years in series.items() if end in years}
+        for end in ends
+    ]
 
 
 def _accounts(document: Document, with_facts: bool) -> dict[str, Any]:

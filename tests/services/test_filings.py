@@ -216,3 +216,26 @@ def test_every_corrupt_file_has_a_cause_and_keeps_its_number(corpus: Path) -> No
 
 def test_numbers_are_text_without_trailing_zeros() -> None:
     assert [plain(Decimal(text)) for text in ("5.00", "100", "1E+3", "-0.50")] == ["5", "100", "1000", "-0.5"]
+
+
+def test_companyfacts_become_a_row_and_a_year_for_each_period_end(corpus: Path) -> None:
+    text = (corpus / "expected/us_companyfacts.json").read_text()
+    expected = json.loads(text, parse_float=Decimal)
+    for path in sorted((corpus / "sec_json").glob("companyfacts_*")):
+        (found,) = read_file(path.name, path.read_bytes())
+        known = expected[path.name.removesuffix(".gz")]
+        assert found["cause"] is None
+        assert (found["entity_name"], found["period_end"]) == (known["entityName"], known["latest_fy_end"])
+        years = {year["period_end"]: year for year in found["periods"]}
+        for field, series in known["annual"].items():
+            for end, fact in series.items():
+                if field in found:
+                    assert years[end][field] == plain(fact["value"]), (path.name, field, end)
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [(b'{"facts": ', "parse_error"), (b'{"cik": 1}', "parse_error"), (b'{"facts": {}}', "no_facts")],
+)
+def test_json_that_holds_no_annual_facts_has_a_cause(data: bytes, cause: str) -> None:
+    assert causes("x.json", data) == {"x.json": cause}
