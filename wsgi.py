@@ -8,4 +8,4 @@ from webapp import create_app
 try:
     app = create_app(read_settings())
 except CannotStart as error:
-    sys.exit(str(error))
+    sys.exit(f"Error: {error}")

@@ -10,6 +10,9 @@ import io
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Generic, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -23,31 +26,86 @@ COPY (SELECT {columns} FROM job WHERE list_id = {list_id} ORDER BY line NULLS LA
 TO STDOUT (FORMAT csv, ENCODING 'UTF8')
 """
 
+SOURCE_OF = "concat_ws(' · ', result->'sources'->{0}->>'tag', result->'sources'->{0}->>'document')"
+FLAGS_OF = "(SELECT string_agg(f, ' ') FROM jsonb_array_elements_text(result->'flags'->{0}) f)"
 
-def header(fields: Sequence[str]) -> list[str]:
+# `json`, not `jsonb`: it keeps the order of the columns. JSON text has no raw tab or newline, so that in
+# this format of COPY a record is a line and only backslashes are doubled.
+RECORDS = """
+COPY (SELECT json_build_object(
+    'company', company, 'name', name, 'status', status, 'outcome', outcome, 'cause', cause,
+    'message', message,
+    'values', (SELECT json_object_agg(f.name, result->'values'->f.name ORDER BY f.no)
+               FROM unnest({fields}::text[]) WITH ORDINALITY f(name, no)),
+    'sources', coalesce(result->'sources', '{{}}'), 'flags', coalesce(result->'flags', '{{}}'),
+    'notes', coalesce(result->'notes', '[]'))
+  FROM job WHERE list_id = {list_id} ORDER BY line NULLS LAST, id)
+TO STDOUT (ENCODING 'UTF8')
+"""
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Generic[Row]):
+    """A list as it was at `as_of` by the database's clock: `count` jobs, to be iterated over once."""
+
+    as_of: datetime
+    count: int
+    _rows: Iterator[Row]
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows
+
+
+def header(fields: Sequence[str], with_sources: bool = False) -> list[str]:
     """The column names of `rows`."""
-    return [*HEAD, *fields]
+    if not with_sources:
+        return [*HEAD, *fields]
+    return [*HEAD, *(name for field in fields for name in (field, f"{field}_source", f"{field}_flags"))]
 
 
-def rows(conn: psycopg.Connection, list_id: int, fields: Sequence[str]) -> Iterator[list[str]]:
-    """The list's jobs in the order of its file, one cell of text per column, '' for what is missing."""
+def rows(
+    conn: psycopg.Connection, list_id: int, fields: Sequence[str], with_sources: bool = False
+) -> Snapshot[list[str]]:
+    """The list's jobs in the order of its file, one cell of text per column, '' for what is missing.
+
+    `with_sources`: after each field where it is from (tag · document) and its flags, separated by blanks.
+    """
     cells: list[sql.Composable] = [sql.Identifier(name) for name in HEAD]
-    cells += [sql.SQL("result->'values'->>{}").format(sql.Literal(name)) for name in fields]
+    for name in map(sql.Literal, fields):
+        cells.append(sql.SQL("result->'values'->>{}").format(name))
+        if with_sources:
+            cells += [sql.SQL(SOURCE_OF).format(name), sql.SQL(FLAGS_OF).format(name)]
     statement = sql.SQL(ROWS).format(columns=sql.SQL(", ").join(cells), list_id=sql.Literal(list_id))
-    with tempfile.TemporaryFile() as spool:
-        with conn.cursor().copy(statement) as copy:
-            for chunk in copy:
-                spool.write(chunk)
-        spool.seek(0)
-        yield from csv.reader(io.TextIOWrapper(spool, encoding="utf-8", newline=""))
+    as_of, count, spool = _copied(conn, statement)
+    return Snapshot(as_of, count, _cells(spool))
 
 
-def as_csv(conn: psycopg.Connection, list_id: int, fields: Sequence[str]) -> Iterator[str]:
+def records(conn: psycopg.Connection, list_id: int, fields: Sequence[str]) -> Snapshot[bytes]:
+    """The same as one JSON object per job: the columns of `HEAD`, values, sources, flags and notes.
+
+    `values` has every field, null where it is missing; numbers are exact.
+    """
+    statement = sql.SQL(RECORDS).format(fields=sql.Literal(list(fields)), list_id=sql.Literal(list_id))
+    as_of, count, spool = _copied(conn, statement)
+    return Snapshot(as_of, count, _lines(spool))
+
+
+def as_csv(
+    conn: psycopg.Connection, list_id: int, fields: Sequence[str], with_sources: bool = False
+) -> Snapshot[str]:
     """The list as CSV text in chunks; cells that a spreadsheet would run as a formula are defused."""
+    table = rows(conn, list_id, fields, with_sources)
+    return Snapshot(table.as_of, table.count, written(header(fields, with_sources), table))
+
+
+def written(head: Sequence[str], table: Iterator[Sequence[str]] | Snapshot[list[str]]) -> Iterator[str]:
+    """A table as CSV text in chunks, every cell harmless."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow(header(fields))
-    for row in rows(conn, list_id, fields):
+    writer.writerow(head)
+    for row in table:
         writer.writerow([harmless(cell) for cell in row])
         if buffer.tell() > CHUNK:
             yield buffer.getvalue()
@@ -64,3 +122,27 @@ def harmless(cell: str) -> str:
     if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not PLAIN_NUMBER.fullmatch(cell):
         return "'" + cell
     return cell
+
+
+def _copied(conn: psycopg.Connection, statement: sql.Composed) -> tuple[datetime, int, IO[bytes]]:
+    clock = conn.execute("SELECT clock_timestamp()").fetchone()
+    if clock is None:
+        raise AssertionError("a SELECT without FROM has one row")
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by who reads it to the end
+    cursor = conn.cursor()
+    with cursor.copy(statement) as copy:
+        for chunk in copy:
+            spool.write(chunk)
+    spool.seek(0)
+    return clock[0], cursor.rowcount, spool
+
+
+def _cells(spool: IO[bytes]) -> Iterator[list[str]]:
+    with io.TextIOWrapper(spool, encoding="utf-8", newline="") as text:
+        yield from csv.reader(text)
+
+
+def _lines(spool: IO[bytes]) -> Iterator[bytes]:
+    with spool:
+        for line in spool:
+            yield line.replace(b"\\\\", b"\\")

@@ -9,7 +9,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from store.limits import Limit
-from store.vault import Vault, fingerprint
+from store.vault import Locked, Vault, fingerprint
 
 ENSURE_SERVICE = "INSERT INTO service (name) VALUES (%s) ON CONFLICT DO NOTHING"
 
@@ -90,6 +90,11 @@ class KeySeen:
     amounts: list[int]
     per_seconds: list[int]
     used: list[int]
+
+    @property
+    def is_usable(self) -> bool:
+        """Now, or by itself after a rest."""
+        return self.state in ("active", "resting")
 
     @property
     def limits(self) -> list[Limit]:
@@ -186,3 +191,16 @@ def see(conn: psycopg.Connection) -> list[KeySeen]:
     """All keys with what their limits have used in the current windows."""
     with conn.cursor(row_factory=class_row(KeySeen)) as cursor:
         return cursor.execute(SEE).fetchall()
+
+
+def locked(conn: psycopg.Connection, vault: Vault) -> list[tuple[str, str]]:
+    """Service and label of every key that the vault's master keys do not open. No secret leaves here."""
+    found = []
+    for service, label, secret in conn.execute(
+        "SELECT service, label, secret FROM key ORDER BY service, label"
+    ):
+        try:
+            vault.open(secret)
+        except Locked:
+            found.append((service, label))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from textwrap import shorten
 
 import psycopg
 from psycopg.rows import class_row
@@ -103,13 +104,13 @@ def create(conn: psycopg.Connection, new: NewList) -> int:
     if row is not None:
         return int(row[0])
     there = see(conn, new.name)[0]
-    for what, old, wanted in (
-        ("service", there.service, new.service),
-        ("options", there.options, dict(new.options)),
-        ("fields", there.fields, list(new.fields)),
-    ):
-        if old != wanted:
-            raise NameTaken(f"There is a list “{new.name}” with another {what}: {old}. Choose another name.")
+    asked = {"service": new.service, "options": dict(new.options), "fields": list(new.fields)}
+    for what, wanted in asked.items():
+        if getattr(there, what) != wanted:
+            raise NameTaken(
+                f"There is a list “{new.name}” already, of other {what}: {_listed(getattr(there, what))}."
+                f" Give the same {what}, or choose another name."
+            )
     return there.id
 
 
@@ -170,6 +171,16 @@ def delete(conn: psycopg.Connection, list_id: int) -> None:
     with conn.transaction():
         conn.execute("DELETE FROM answer WHERE job_id IN (SELECT id FROM job WHERE list_id = %s)", (list_id,))
         conn.execute("DELETE FROM list WHERE id = %s", (list_id,))
+
+
+def _listed(value: str | list[str] | dict[str, str]) -> str:
+    match value:
+        case dict():
+            return ", ".join(f"{name}={setting}" for name, setting in value.items()) or "none"
+        case list():
+            return shorten(", ".join(value), 200, placeholder=" …")
+        case str():
+            return value
 
 
 def _change(

@@ -71,7 +71,8 @@ WHERE id = %s AND state IN ('running', 'draining')
 
 SEE = """
 SELECT id, name, host, pid, version, key_set, services, slots, state, started_at, seen_at, lease_until, held,
-       settled, rows_per_minute, memory_bytes, keys_in_use
+       settled, rows_per_minute, memory_bytes, keys_in_use,
+       state IN ('running', 'draining') AND lease_until > clock_timestamp() AS is_alive
 FROM worker WHERE state IN ('running', 'draining') OR ended_at > now() - interval '1 day'
 ORDER BY started_at, id
 """
@@ -121,7 +122,7 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSeen:
-    """A worker's row as people see it."""
+    """A worker's row as people see it. `is_alive`: its lease holds, whatever it said last."""
 
     id: UUID
     name: str
@@ -140,6 +141,7 @@ class WorkerSeen:
     rows_per_minute: float
     memory_bytes: int
     keys_in_use: list[int]
+    is_alive: bool
 
 
 def register(conn: psycopg.Connection, who: Identity, lease_seconds: float) -> None:

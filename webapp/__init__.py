@@ -8,6 +8,7 @@ from flask import Flask
 from flask_migrate import Migrate
 
 from store.settings import Settings
+from webapp import commands
 from webapp.database import Database, db
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
@@ -22,4 +23,5 @@ def create_app(settings: Settings) -> Flask:
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = {"creator": database.connect, "pool_pre_ping": True}
     db.init_app(app)
     Migrate(app, db, directory=str(MIGRATIONS))
+    commands.register(app)
     return app

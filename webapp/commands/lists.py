@@ -1,0 +1,174 @@
+"""`flask lists`: bring in a list of companies, watch it, steer it, take its results away."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+import psycopg
+
+from services.causes import CAUSES
+from store import jobs
+from store import lists as store
+from store.lists import ListSeen
+from webapp.commands import downloads, imports, progress
+from webapp.commands.console import Group, counted, name_of, shown, warn
+from webapp.database import connection
+from webapp.exports import FORMATS
+
+NAME = click.argument("name", metavar="NAME", callback=name_of("list's name"))
+
+
+@click.group("lists", cls=Group, short_help="Bring in lists, steer them, take results.")
+def lists() -> None:
+    """Bring in lists of companies, watch and steer them, take the results away."""
+
+
+@lists.command("import", short_help="Make a list of the companies in FILE.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", required=True, callback=name_of("list's name"), help="What the list is called.")
+@click.option("--service", required=True, help="Which service is asked, such as companies_house.")
+@click.option("--option", "options", multiple=True, metavar="K=V", help="An option of the service.")
+@click.option("--field", "fields", multiple=True, metavar="NAME", help="A field to fill. Default: all.")
+@click.option("--priority", type=click.IntRange(-1000, 1000), help="Higher runs first. Default: 0.")
+@click.option("--wait", is_flag=True, help="Stay until the list has ended, and show how far it is.")
+def import_list(
+    file: Path,
+    name: str,
+    service: str,
+    options: tuple[str, ...],
+    fields: tuple[str, ...],
+    priority: int | None,
+    wait: bool,
+) -> None:
+    """Make a list of the companies in FILE (CSV, TSV or XLSX), or add what is new to it."""
+    new = imports.plan(name, service, options, fields, priority)
+    companies = imports.read(file, service)
+    with connection() as conn:
+        stored = imports.store(conn, new, companies)
+        imports.report(stored, companies, file)
+        if priority not in (None, stored.of.priority):
+            warn(f"the list is there already, and its priority stays {stored.of.priority}.")
+        imports.warn_of_waiting(conn, stored.of, wait)
+        if wait:
+            progress.watch(conn, stored.of)
+
+
+@lists.command(short_help="How far all lists are, or one in detail.")
+@click.argument("name", metavar="[NAME]", required=False, callback=name_of("list's name"))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(name: str | None, as_json: bool) -> None:
+    """How far all lists are, or one in detail."""
+    with connection() as conn:
+        found = [_found(conn, name)] if name else store.see(conn)
+        progress.show(conn, found, in_detail=name is not None, as_json=as_json)
+
+
+@lists.command(short_help="Send failed jobs back to the queue.")
+@NAME
+@click.option("--cause", help="Only jobs that failed for this cause, such as parse_error.")
+def retry(name: str, cause: str | None) -> None:
+    """Send failed jobs back to the queue. Answers that were kept are used again."""
+    with connection() as conn:
+        one = _found(conn, name)
+        causes = progress.failed_by_cause(conn, one)
+        if cause is not None and cause not in {*CAUSES, *causes}:
+            known = ", ".join(causes or CAUSES)
+            raise click.ClickException(f"There is no cause “{cause}”. Failed jobs have: {known}.")
+        sent_back = jobs.retry(conn, one.id, cause)
+        if sent_back == 0:
+            of_cause = f" for {cause}" if cause else ""
+            click.echo(f"No job of {_quoted(name)} has failed{of_cause}; nothing was changed.")
+            return
+        click.echo(f"{counted(sent_back, 'job')} sent back.")
+        _say_if_held(one)
+
+
+@lists.command(short_help="Start no more jobs of a list.")
+@NAME
+def pause(name: str) -> None:
+    """Start no more jobs of a list; those in progress finish."""
+    with connection() as conn:
+        one = _found(conn, name)
+        if store.pause(conn, one.id):
+            running = progress.counts(conn, one).rows["in_progress"]
+            click.echo(
+                "Paused." + (f" {counted(running, 'job')} in progress will finish." if running else "")
+            )
+        else:
+            _same_or_refuse(conn, one, "paused", "Only an active list can be paused.")
+
+
+@lists.command()
+@NAME
+def resume(name: str) -> None:
+    """Go on with a paused or cancelled list."""
+    with connection() as conn:
+        one = _found(conn, name)
+        if store.resume(conn, one.id):
+            waiting = progress.counts(conn, one).rows["pending"]
+            click.echo(f"Resumed. {counted(waiting, 'job')} waiting to run.")
+        else:
+            _same_or_refuse(conn, one, "active", "Send failed jobs back with: flask lists retry")
+
+
+@lists.command(short_help="Take pending jobs off the queue.")
+@NAME
+def cancel(name: str) -> None:
+    """Take the pending jobs of a list off the queue; those in progress finish, results stay."""
+    with connection() as conn:
+        one = _found(conn, name)
+        cancelled = store.cancel(conn, one.id)
+        if cancelled is None:
+            _same_or_refuse(conn, one, "cancelled", "There is nothing to cancel.")
+            return
+        running = progress.counts(conn, one).rows["in_progress"]
+        finish = f" {counted(running, 'job')} in progress will finish." if running else ""
+        click.echo(f"Cancelled {counted(cancelled, 'pending job')}.{finish} Results stay.")
+        click.echo(f"To take it up again: flask lists resume {shlex.quote(name)}")
+
+
+@lists.command(short_help="Print rejected lines with reasons, as CSV.")
+@NAME
+def rejects(name: str) -> None:
+    """Print the rejected lines of a list's file with reasons, as CSV."""
+    with connection() as conn:
+        downloads.print_rejects(store.rejects(conn, _found(conn, name).id))
+
+
+@lists.command(short_help="Write every job of a list with its values.")
+@NAME
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file. Default: standard output.")
+@click.option("--format", "form", type=click.Choice(list(FORMATS)), help="Default: csv, or as FILE ends.")
+@click.option("--sources", is_flag=True, help="Say beside each value where it is from (JSONL always does).")
+def export(name: str, output: Path | None, form: str | None, sources: bool) -> None:
+    """Write every job of a list with its values, as of this moment."""
+    with connection() as conn:
+        downloads.export(conn, _found(conn, name), output, form, sources)
+
+
+def _found(conn: psycopg.Connection, name: str) -> ListSeen:
+    found = store.see(conn, name)
+    if found:
+        return found[0]
+    there = [shown(one.name) for one in store.see(conn)]
+    others = f" There is: {', '.join(there[:5])}{', …' if len(there) > 5 else ''}." if there else ""  # noqa: PLR2004
+    raise click.ClickException(f"There is no list {_quoted(name)}.{others}")
+
+
+def _quoted(name: str) -> str:
+    return f"“{shown(name)}”"
+
+
+def _same_or_refuse(conn: psycopg.Connection, one: ListSeen, wanted: str, otherwise: str) -> None:
+    """The list's state did not allow the act: fine when it is as wanted already."""
+    state = _found(conn, one.name).state
+    if state != wanted:
+        raise click.ClickException(f"{_quoted(one.name)} is {state}. {otherwise}")
+    click.echo(f"{_quoted(one.name)} is {state} already.")
+
+
+def _say_if_held(one: ListSeen) -> None:
+    if one.state in ("paused", "cancelled"):
+        click.echo(f"The list is {one.state}. To go on: flask lists resume {shlex.quote(one.name)}")
