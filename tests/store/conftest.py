@@ -179,7 +179,7 @@ class Clock:
     def __init__(self, conn: psycopg.Connection, start: float) -> None:
         self._conn = conn
         conn.execute("CREATE SCHEMA IF NOT EXISTS clock")
-        for name in ("now", "clock_timestamp"):
+        for name in ("now", "statement_timestamp", "clock_timestamp"):
             conn.execute(f"""
                 CREATE OR REPLACE FUNCTION clock.{name}() RETURNS timestamptz LANGUAGE sql STABLE
                 AS $$ SELECT to_timestamp(current_setting('clock.now')::float8) $$""")
