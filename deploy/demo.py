@@ -163,21 +163,15 @@ class _Demo:
             while True:
                 for name in parts.watch():
                     show(f"{name} died and was started again")
-                rows = self._rows()
-                ended = rows["done"] + rows["failed"]
-                show(f"{ended} of {rows.total()} companies ended, {rows['in_progress']} in progress")
-                if ended == rows.total():
-                    return
+                with suppress(psycopg.OperationalError), database.connect(self.url, "sluice demo") as conn:
+                    rows = _rows(conn)
+                    ended = rows["done"] + rows["failed"]
+                    show(f"{ended} of {rows.total()} companies ended, {rows['in_progress']} in progress")
+                    if all(one.state == "finished" for one in lists.see(conn)):
+                        return
                 if time.monotonic() > deadline:
-                    raise DemoFailed(f"not ready after {LONGEST_SECONDS:.0f} s: {dict(rows)}")
+                    raise DemoFailed(f"not ready after {LONGEST_SECONDS:.0f} s; see {parts.logs}")
                 time.sleep(0.25)
-
-    def _rows(self) -> Counter[str]:
-        rows: Counter[str] = Counter()
-        with suppress(psycopg.OperationalError), database.connect(self.url, "sluice demo") as conn:
-            for count in tally.read(conn):
-                rows[count.status] += count.n
-        return rows
 
     def _flask(self, *arguments: str, secret: str | None = None, may_fail: str | None = None) -> str:
         done = subprocess.run(
@@ -197,6 +191,13 @@ class _Demo:
         answer = requests.get(self.sandbox_url + path, timeout=10)
         answer.raise_for_status()
         return answer.content
+
+
+def _rows(conn: psycopg.Connection) -> Counter[str]:
+    rows: Counter[str] = Counter()
+    for count in tally.read(conn):
+        rows[count.status] += count.n
+    return rows
 
 
 @contextmanager
