@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from services import us_filed
+from services import us_facts, us_filed
 from services.archives import Document, documents
 from services.extraction import Scalar, Source, Value
 from services.ixbrl import Fact, Filing, Unreadable, read
-from services.sec_edgar import SEC_EDGAR
-from services.uk_accounts import Period, latest, normalise, padded_number
-from services.us_facts import Series, annual, latest_annual
+from services.uk_accounts import CONSOLIDATED, Period, latest, normalise, padded_number
 
+US_GENERAL: Final = (
+    "entity_name", "cik", "fiscal_year_end", "period_start", "period_end", "form", "filed", "accession",
+)  # fmt: skip
 REGISTERED_NUMBER: Final = "companies_house_registered_number"
-US_FIELDS: Final = tuple(field.name for field in SEC_EDGAR.fields)
 
 _NUMBER_IN_NAME: Final = re.compile(r"Prod\d+_\d+_([A-Za-z0-9]{1,8})_\d{8}(?!\d)|CIC-([A-Za-z0-9]{1,8})(?=/)")
 
@@ -33,38 +35,64 @@ def read_file(name: str, data: bytes, with_facts: bool = False) -> Iterator[dict
         if not isinstance(found, Document):
             yield _without_values(found.name, found.cause, found.message)
         elif found.data.lstrip()[:1] == b"{":
-            yield _companyfacts(found)
+            yield _companyfacts(found, with_facts)
         else:
             yield _accounts(found, with_facts)
 
 
-def _companyfacts(document: Document) -> dict[str, Any]:
+def _companyfacts(document: Document, with_facts: bool) -> dict[str, Any]:
+    """The SEC's JSON of one company: the last annual report as the row, every annual period beside it."""
     try:
-        facts = us_filed.read(document.data)
+        found = us_filed.read(document.data)
     except ValueError as error:
-        return _without_values(document.name, "parse_error", f"The document is not JSON: {error}")
-    if not isinstance(facts, dict) or "facts" not in facts:
-        return _without_values(document.name, "parse_error", "The JSON holds no companyfacts.")
-    row = latest_annual(facts, US_FIELDS)
+        return _without_values(document.name, "parse_error", f"The JSON cannot be read: {error}")
+    if not isinstance(found, dict) or not isinstance(found.get("facts"), dict):
+        return _without_values(document.name, "parse_error", "The JSON is not the SEC's companyfacts.")
+    row = us_facts.latest_annual(found, [*US_GENERAL, *us_facts.SERIES])
     if "period_end" not in row:
-        return _without_values(document.name, "no_facts", "No annual report holds a number.")
-    return {
-        "file": document.name,
-        "cause": None,
-        "message": "",
-        **{column: plain(value.value) for column, value in row.items()},
-        "periods": _years(annual(facts)),
-        "flags": sorted({flag for value in row.values() for flag in value.flags}),
-    }
+        return _without_values(document.name, "no_facts", "It holds no figures from an annual report.")
+    answer: dict[str, Any] = {"file": document.name, "cause": None, "message": ""}
+    answer |= {field: plain(value.value) for field, value in row.items()}
+    answer["periods"] = _annual_periods(us_facts.annual(found))
+    answer["flags"] = sorted({flag for value in row.values() for flag in value.flags})
+    return answer | ({"facts": list(_companyfacts_facts(document.data))} if with_facts else {})
 
 
-def _years(series: Mapping[str, Series]) -> list[dict[str, Any]]:
-    ends = sorted({end for years in series.values() for end in years})
-    return [
-        {"period_end": end.isoformat()}
-        | {field: plain(years[end].value) for field, years in series.items() if end in years}
-        for end in ends
-    ]
+def _annual_periods(series: Mapping[str, us_facts.Series]) -> list[dict[str, Any]]:
+    """By period end, the latest first. What a company files with the SEC is consolidated."""
+    periods = []
+    for end in sorted({end for by_end in series.values() for end in by_end}, reverse=True):
+        values = {field: by_end[end] for field, by_end in series.items() if end in by_end}
+        sources = [value.source for value in values.values() if value.source]
+        starts = Counter(source.period_start for source in sources if source.period_start)
+        start = max(starts, key=lambda start: starts[start], default=None)
+        ends = {"period_start": plain(start), "period_end": plain(end)}
+        columns = {field: plain(value.value) for field, value in values.items()}
+        periods.append({"scope": CONSOLIDATED, **ends, **columns})
+    return periods
+
+
+def _companyfacts_facts(data: bytes) -> Iterator[dict[str, Any]]:
+    """Every fact as it was filed, those of quarterly reports too."""
+    found = json.loads(data, parse_float=Decimal)
+    for taxonomy, tags in _items(found["facts"]):
+        for tag, about in _items(tags):
+            for unit, facts in _items(about.get("units") if isinstance(about, dict) else None):
+                for fact in facts if isinstance(facts, list) else ():
+                    if isinstance(fact, dict):
+                        yield _companyfacts_fact(f"{taxonomy}:{tag}", unit, fact)
+
+
+def _companyfacts_fact(name: str, unit: str, fact: Mapping[str, Any]) -> dict[str, Any]:
+    value = plain(fact.get("val"))
+    ends = {"start": fact.get("start"), "end": fact.get("end")}
+    filed = {"form": fact.get("form"), "filed": fact.get("filed"), "accession": fact.get("accn")}
+    same = {"name": name, "kind": "n", "value": value, "nil": value is None, **ends}  # as of iXBRL
+    return {**same, "dims": {}, "unit": unit, "decimals": None, "flags": [], **filed}
+
+
+def _items(found: object) -> Iterable[tuple[str, Any]]:
+    return found.items() if isinstance(found, dict) else ()
 
 
 def _accounts(document: Document, with_facts: bool) -> dict[str, Any]:
@@ -85,9 +113,13 @@ def _accounts(document: Document, with_facts: bool) -> dict[str, Any]:
     return answer | ({"facts": _facts(filing)} if with_facts else {})
 
 
-def plain(value: Scalar) -> str | int | bool | None:
+def plain(value: Scalar) -> str | bool | None:
     """A value for JSON: exact numbers as text without trailing zeros, dates as ISO 8601."""
     match value:
+        case bool():
+            return value
+        case int():
+            return str(value)
         case Decimal():
             text = format(value, "f")
             return text.rstrip("0").rstrip(".") if "." in text else text

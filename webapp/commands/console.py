@@ -6,6 +6,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -26,7 +27,7 @@ REFUSALS = (
     BadLimit, BadSetting, KeyTaken, LimitsDiffer, NameTaken, TooManyRows, UnusableFile, Unstorable,
 )  # fmt: skip
 
-Cell = str | int | None
+Cell = str | int | Decimal | None
 
 
 @contextmanager
@@ -72,12 +73,12 @@ def counted(n: int, one: str, many: str | None = None) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], indent: str = "") -> None:
-    """Print rows under a heading: text to the left, numbers with thousands to the right, None blank."""
+    """Print rows under a heading, if it is not blank: texts to the left, numbers grouped to the right."""
     texts = [[_text(cell) for cell in row] for row in rows]
-    right = [any(isinstance(row[i], int) for row in rows) for i in range(len(head))]
+    right = [any(isinstance(row[i], int | Decimal) for row in rows) for i in range(len(head))]
     widths = [max(_width(line[i]) for line in [list(head), *texts]) for i in range(len(head))]
-    for line in [list(head), *texts]:
-        cells = (_padded(*cell) for cell in zip(line, widths, right, strict=True))
+    for line in [list(head), *texts] if any(head) else texts:
+        cells = (padded(*cell) for cell in zip(line, widths, right, strict=True))
         click.echo((indent + "  ".join(cells)).rstrip())
 
 
@@ -120,7 +121,7 @@ def _text(cell: Cell) -> str:
     match cell:
         case None:
             return ""
-        case int():
+        case int() | Decimal():
             return f"{cell:,}"
         case str():
             return shown(cell)
@@ -133,6 +134,7 @@ def _width(text: str) -> int:
     )
 
 
-def _padded(text: str, width: int, to_the_right: bool) -> str:
+def padded(text: str, width: int, to_the_right: bool = False) -> str:
+    """The text with blanks up to a width in columns of a terminal."""
     blanks = " " * (width - _width(text))
     return blanks + text if to_the_right else text + blanks

@@ -6,29 +6,42 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import click
 
 from services.filings import read_file
-from webapp.commands.console import Group, one_line, shown, table
+from services.registry import SERVICES
+from services.service import Kind
+from webapp.commands.console import Group, one_line, padded, shown, table
 
-# What a line shows of a document: the first of these names that it has.
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "Number": ("companies_house_registered_number", "cik"),
-    "Name": ("entity_current_legal_name", "entity_name"),
-    "Year end": ("balance_sheet_date", "period_end"),
-    "Turnover": ("turnover_gross_operating_revenue", "revenue"),
-    "Result": ("profit_loss_for_period", "net_income"),
-    "Equity": (
-        "shareholder_funds",
-        "net_assets_liabilities_including_pension_asset_liability",
-        "stockholders_equity",
-    ),
-}
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a line shows of a document: the first of `names` that it has. `width` is for terminals."""
+
+    title: str
+    width: int
+    names: tuple[str, ...]
+    is_figure: bool = False
+
+
+NET_ASSETS = "net_assets_liabilities_including_pension_asset_liability"
+COLUMNS = (
+    Column("Number", 10, ("companies_house_registered_number", "cik")),
+    Column("Name", 28, ("entity_current_legal_name", "entity_name")),
+    Column("Year end", 10, ("balance_sheet_date", "period_end")),
+    Column("Turnover", 15, ("turnover_gross_operating_revenue", "revenue"), is_figure=True),
+    Column("Result", 15, ("profit_loss_for_period", "net_income"), is_figure=True),
+    Column("Equity", 15, ("shareholder_funds", NET_ASSETS, "stockholders_equity"), is_figure=True),
+)
+FILE_WIDTH = 40
+KINDS = {field.name: field.kind for service in SERVICES.values() for field in service.fields}
 NOT_VALUES = ("file", "cause", "message", "periods", "flags", "facts")
-PERIODS_SHOWN = 4
+PRIOR = "_prior"
 
 
 @click.group("filings", cls=Group, short_help="Read filings on disk; no database.")
@@ -42,7 +55,8 @@ def filings() -> None:
 @click.option("--facts", is_flag=True, help="With every tagged fact; prints JSON.")
 def read(files: tuple[Path, ...], as_json: bool, facts: bool) -> None:
     """Print what iXBRL, XBRL and companyfacts FILEs hold; of archives every document in them."""
-    documents = _documents(files, with_facts=facts)
+    unread: list[Path] = []
+    documents = _documents(files, unread, with_facts=facts)
     if as_json or facts:
         for document in documents:
             click.echo(json.dumps(document, ensure_ascii=False))
@@ -51,21 +65,32 @@ def read(files: tuple[Path, ...], as_json: bool, facts: bool) -> None:
     else:
         for document in documents:
             click.echo("\t".join(_line(document)))
+    if unread:
+        raise click.exceptions.Exit(1)
 
 
-def _documents(files: Sequence[Path], with_facts: bool) -> Iterator[dict[str, Any]]:
-    """Of every file that can be opened; one that cannot is said at once, and fails the command at the end."""
-    unread = 0
+def _documents(files: Sequence[Path], unread: list[Path], with_facts: bool) -> Iterator[dict[str, Any]]:
+    """Of every file that can be opened; one that cannot is said at once and appended to `unread`."""
     for file in files:
         try:
             data = file.read_bytes()
         except OSError as error:
-            unread += 1
+            unread.append(file)
             click.echo(f"Error: {one_line(str(file))} cannot be read: {error.strerror}.", err=True)
             continue
         yield from read_file(file.name, data, with_facts=with_facts)
-    if unread:
-        raise click.exceptions.Exit(1)
+
+
+def _line(document: Mapping[str, Any]) -> list[str]:
+    """File, what became of it, and what identifies the accounts; blank where there is nothing."""
+    cells = [one_line(document["file"]), document["cause"] or "ok"]
+    if document["cause"]:
+        return [*cells, one_line(document["message"])]
+    return [*cells, *(one_line(_first(document, column)) for column in COLUMNS), " ".join(document["flags"])]
+
+
+def _first(document: Mapping[str, Any], column: Column) -> str:
+    return next((str(document[name]) for name in column.names if document.get(name) is not None), "")
 
 
 def _show(documents: Iterator[dict[str, Any]]) -> None:
@@ -73,27 +98,43 @@ def _show(documents: Iterator[dict[str, Any]]) -> None:
     first = list(itertools.islice(documents, 2))
     if len(first) == 1 and first[0]["cause"] is None:
         _show_in_full(first[0])
-        list(documents)  # to its end, where files that could not be opened fail the command
         return
+    head = (padded(column.title, column.width, column.is_figure) for column in COLUMNS)
+    click.echo("  ".join([padded("File", FILE_WIDTH), *head, "Flags"]).rstrip())
     for document in itertools.chain(first, documents):
-        click.echo("  ".join(part for part in _line(document) if part))
+        click.echo("  ".join(_aligned(document)).rstrip())
 
 
-def _line(document: Mapping[str, Any]) -> list[str]:
-    """File, what became of it, and what identifies the accounts; blank where there is nothing."""
-    cells = [shown(document["file"], 200), document["cause"] or "ok"]
+def _aligned(document: Mapping[str, Any]) -> Iterator[str]:
+    name = one_line(document["file"])  # its end tells documents of one archive apart
+    yield padded(name if len(name) <= FILE_WIDTH else "…" + name[1 - FILE_WIDTH :], FILE_WIDTH)
     if document["cause"]:
-        return [*cells, shown(document["message"], 200)]
-    for names in COLUMNS.values():
-        value = next((document[name] for name in names if document.get(name) is not None), None)
-        cells.append("" if value is None else shown(_text(value)))
-    return [*cells, " ".join(document["flags"])]
+        yield f"{document['cause']}: {shown(document['message'], 110)}"
+        return
+    for column in COLUMNS:
+        value = _first(document, column)
+        text = f"{Decimal(value):,}" if value and column.is_figure else shown(value, column.width)
+        yield padded(text, column.width, column.is_figure)
+    yield " ".join(document["flags"])
 
 
 def _show_in_full(document: Mapping[str, Any]) -> None:
+    """Texts and dates first, then figures beside those of the year before."""
+    values = {name: value for name, value in document.items() if name not in NOT_VALUES}
+    figures = [name for name in values if KINDS.get(name) in (Kind.NUMBER, Kind.INTEGER)]
     click.echo(shown(document["file"], 200))
-    rows = [(name, _text(value)) for name, value in document.items() if name not in NOT_VALUES]
-    table(("Value", "Latest year"), rows, indent="  ")
+    table(("", ""), [(name, _text(value)) for name, value in values.items() if name not in figures], "  ")
+    names = dict.fromkeys(name.removesuffix(PRIOR) for name in figures)
+    has_prior = any(name.endswith(PRIOR) for name in figures)
+    head = ("", "Latest", "Year before") if has_prior else ("", "Latest")
+    endings = ("", PRIOR)[: len(head) - 1]
+    table(head, [(name, *(_number(values.get(name + end)) for end in endings)) for name in names], "  ")
+    if document["flags"]:
+        click.echo("  Flags: " + " ".join(document["flags"]))
+
+
+def _number(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)
 
 
 def _text(value: object) -> str:
