@@ -19,7 +19,8 @@ WITH chosen AS MATERIALIZED (
     FROM key k JOIN account a ON a.id = k.account_id
     WHERE a.service = %(service)s AND k.state = 'active'
       AND (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s)
-    ORDER BY greatest(a.load_until, a.rest_until, extract(epoch FROM statement_timestamp())), a.seen, k.used_at
+    ORDER BY greatest(a.load_until, a.rest_until, extract(epoch FROM statement_timestamp())), a.seen,
+             k.used_at
     LIMIT 1 FOR UPDATE OF a, k SKIP LOCKED),
 limits AS MATERIALIZED (
     SELECT w.* FROM allowance w JOIN chosen c ON w.account_id = c.id
