@@ -9,6 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 MAX_TEXT = 100_000
+MAX_MESSAGE = 2000
+MAX_REQUEST = 4000
 MAX_EXPONENT = 100
 MAX_DIGITS = 200
 

@@ -18,6 +18,9 @@ CHUNK = 1 << 16
 HEAD = ("company", "name", "status", "outcome", "cause", "message")
 PLAIN_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
+# A cell may be as long as a jsonb value; the reader's own limit of 128 KiB would stop the export.
+csv.field_size_limit(1 << 30)
+
 ROWS = """
 COPY (SELECT {columns} FROM job WHERE list_id = {list_id} ORDER BY line NULLS LAST, id)
 TO STDOUT (FORMAT csv, ENCODING 'UTF8')
@@ -39,14 +42,15 @@ def rows(conn: psycopg.Connection, list_id: int, fields: Sequence[str]) -> Itera
             for chunk in copy:
                 spool.write(chunk)
         spool.seek(0)
-        yield from csv.reader(io.TextIOWrapper(spool, encoding="utf-8", newline=""))
+        with io.TextIOWrapper(spool, encoding="utf-8", newline="") as lines:
+            yield from csv.reader(lines)
 
 
 def as_csv(conn: psycopg.Connection, list_id: int, fields: Sequence[str]) -> Iterator[str]:
     """The list as CSV text in chunks; cells that a spreadsheet would run as a formula are defused."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow(header(fields))
+    writer.writerow(map(harmless, header(fields)))
     for row in rows(conn, list_id, fields):
         writer.writerow([harmless(cell) for cell in row])
         if buffer.tell() > CHUNK:
@@ -61,6 +65,6 @@ def harmless(cell: str) -> str:
 
     Source: OWASP, CSV Injection.
     """
-    if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not PLAIN_NUMBER.fullmatch(cell):
+    if cell[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") and not PLAIN_NUMBER.fullmatch(cell):
         return "'" + cell
     return cell
