@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+
+from store.cleaning import MAX_REQUEST, text, to_json
 
 # Joined to the statement that settles, and not fenced: a late holder's answer is paid for too.
 KEPT = """
@@ -49,9 +50,9 @@ def columns(answers: Sequence[KeptAnswer]) -> dict[str, list[Any]]:
         "answer_fingerprint": [a.fingerprint for a in answers],
         "answer_occurrence": [a.occurrence for a in answers],
         "answer_service": [a.service for a in answers],
-        "answer_request": [a.request for a in answers],
+        "answer_request": [text(a.request, MAX_REQUEST) for a in answers],
         "answer_status": [a.status for a in answers],
-        "answer_headers": [json.dumps(dict(a.headers)) for a in answers],
+        "answer_headers": [to_json(a.headers) for a in answers],
         "answer_body": [zlib.compress(a.body, 3) for a in answers],
         "answer_bytes": [len(a.body) for a in answers],
     }

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from store.cleaning import MAX_MESSAGE, MAX_REQUEST, text
+
 LOGGED = """
 logged AS (
     INSERT INTO call (job_id, claim_no, worker, key_id, request, verdict, status, message, waited_ms, took_ms,
@@ -52,10 +54,10 @@ def columns(calls: Sequence[Call], now: float) -> dict[str, list[Any]]:
         "call_claim_no": [c.claim_no for c in calls],
         "call_worker": [c.worker for c in calls],
         "call_key": [c.key_id for c in calls],
-        "call_request": [c.request for c in calls],
+        "call_request": [text(c.request, MAX_REQUEST) for c in calls],
         "call_verdict": [c.verdict for c in calls],
         "call_status": [c.status for c in calls],
-        "call_message": [c.message for c in calls],
+        "call_message": [text(c.message, MAX_MESSAGE) if c.message else None for c in calls],
         "call_waited_ms": [c.waited_ms for c in calls],
         "call_took_ms": [c.took_ms for c in calls],
         "call_late": [c.late for c in calls],

@@ -12,7 +12,7 @@ from store.answers import KEPT, KeptAnswer
 from store.answers import columns as answer_columns
 from store.calls import LOGGED, Call
 from store.calls import columns as call_columns
-from store.cleaning import text
+from store.cleaning import MAX_MESSAGE, text
 from store.ledger import HEADROOM
 from store.states import Outcome, Status
 from store.tally import CAUSE_COUNTED, COUNTED
@@ -184,7 +184,7 @@ def settle(
         "status": [s.status.value for s in settlements],
         "outcome": [s.outcome.value if s.outcome else None for s in settlements],
         "cause": [s.cause for s in settlements],
-        "message": [text(s.message, 2000) if s.message else None for s in settlements],
+        "message": [text(s.message, MAX_MESSAGE) if s.message else None for s in settlements],
         "result": [s.result for s in settlements],
         "pause": [s.pause_seconds for s in settlements],
         "tried": [s.tried for s in settlements],

@@ -9,7 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 MAX_TEXT = 100_000
+MAX_MESSAGE = 2000
+MAX_REQUEST = 4000
 MAX_EXPONENT = 100
+MAX_DIGITS = 200
 
 
 class Unstorable(ValueError):
@@ -31,20 +34,27 @@ def text(value: str, longest: int = MAX_TEXT) -> str:
 
 def to_json(value: Any) -> str:
     """JSON text for a jsonb column; decimals exact, dates as ISO text. Raises `Unstorable`."""
+    try:
+        return _json(value)
+    except RecursionError:
+        raise Unstorable("a value is nested too deeply to be stored") from None
+
+
+def _json(value: Any) -> str:
     match value:
-        case None | bool() | int():
+        case None | bool():
             return json.dumps(value)
         case str():
             return json.dumps(text(value), ensure_ascii=False)
-        case Decimal():
-            return _number(value)
+        case int() | Decimal():
+            return _number(Decimal(value))
         case date():
             return f'"{value.isoformat()}"'
         case Mapping():
-            pairs = (f"{to_json(str(name))}:{to_json(item)}" for name, item in value.items())
+            pairs = (f"{_json(str(name))}:{_json(item)}" for name, item in value.items())
             return "{" + ",".join(pairs) + "}"
         case list() | tuple():
-            return "[" + ",".join(map(to_json, value)) + "]"
+            return "[" + ",".join(map(_json, value)) + "]"
         case _:
             raise Unstorable(
                 f"{value!r:.80} is a {type(value).__name__}; text, whole or decimal number expected"
@@ -53,7 +63,11 @@ def to_json(value: Any) -> str:
 
 def _number(value: Decimal) -> str:
     """Plain digits: no exponent, no zeros after the last decimal."""
-    if not value.is_finite() or abs(value.adjusted()) > MAX_EXPONENT:
+    if (
+        not value.is_finite()
+        or abs(value.adjusted()) > MAX_EXPONENT
+        or len(value.as_tuple().digits) > MAX_DIGITS
+    ):
         raise Unstorable(f"{value!s:.40} is no number that can be stored")
     plain = format(value, "f")
     return plain.rstrip("0").rstrip(".") if "." in plain else plain

@@ -21,6 +21,9 @@ CHUNK = 1 << 16
 HEAD = ("company", "name", "status", "outcome", "cause", "message")
 PLAIN_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
+# A cell may be as long as a jsonb value; the reader's own limit of 128 KiB would stop the export.
+csv.field_size_limit(1 << 30)
+
 ROWS = """
 COPY (SELECT {columns} FROM job WHERE list_id = {list_id} ORDER BY line NULLS LAST, id)
 TO STDOUT (FORMAT csv, ENCODING 'UTF8')
@@ -104,7 +107,7 @@ def written(head: Sequence[str], table: Iterator[Sequence[str]] | Snapshot[list[
     """A table as CSV text in chunks, every cell harmless."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow(head)
+    writer.writerow(map(harmless, head))
     for row in table:
         writer.writerow([harmless(cell) for cell in row])
         if buffer.tell() > CHUNK:
@@ -119,7 +122,7 @@ def harmless(cell: str) -> str:
 
     Source: OWASP, CSV Injection.
     """
-    if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not PLAIN_NUMBER.fullmatch(cell):
+    if cell[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") and not PLAIN_NUMBER.fullmatch(cell):
         return "'" + cell
     return cell
 

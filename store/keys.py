@@ -13,13 +13,10 @@ from store.vault import Locked, Vault, fingerprint
 
 ENSURE_SERVICE = "INSERT INTO service (name) VALUES (%s) ON CONFLICT DO NOTHING"
 
-ENSURE_ACCOUNT = """
-WITH made AS (
-    INSERT INTO account (service, name) VALUES (%(service)s, %(name)s)
-    ON CONFLICT DO NOTHING RETURNING id)
-SELECT id, true FROM made UNION ALL
-SELECT id, false FROM account WHERE service = %(service)s AND name = %(name)s LIMIT 1
-"""
+ADD_ACCOUNT = "INSERT INTO account (service, name) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING id"
+
+# A statement of its own: in the one above, an account that was added at the same moment cannot be seen.
+FIND_ACCOUNT = "SELECT id FROM account WHERE service = %s AND name = %s"
 
 ADD_LIMIT = """
 INSERT INTO allowance (account_id, no, amount, per_seconds, guard_seconds, grain_seconds)
@@ -142,20 +139,19 @@ def add(
 
 
 def _account(conn: psycopg.Connection, service: str, name: str, limits: Sequence[Limit]) -> int:
-    row = conn.execute(ENSURE_ACCOUNT, {"service": service, "name": name}).fetchone()
-    assert row is not None  # noqa: S101 - one of its halves always has the row
-    account_id, is_new = row
-    if is_new:
+    added = conn.execute(ADD_ACCOUNT, (service, name)).fetchone()
+    if added is not None:
         for no, limit in enumerate(limits):
             values = (limit.amount, limit.per_seconds, limit.guard_seconds, limit.grain_seconds)
-            conn.execute(ADD_LIMIT, (account_id, no, *values))
-    else:
-        there = [Limit(*row) for row in conn.execute(LIMITS_OF, (account_id,))]
-        if there != list(limits):
-            raise LimitsDiffer(
-                f"Account “{name}” of {service} has {', '.join(map(str, there))}, and its keys share them."
-                f" Give the same limits, or another account. Nothing was added."
-            )
+            conn.execute(ADD_LIMIT, (added[0], no, *values))
+        return int(added[0])
+    (account_id,) = conn.execute(FIND_ACCOUNT, (service, name)).fetchall()[0]
+    there = [Limit(*row) for row in conn.execute(LIMITS_OF, (account_id,))]
+    if there != list(limits):
+        raise LimitsDiffer(
+            f"Account “{name}” of {service} has {', '.join(map(str, there))}, and its keys share them."
+            f" Give the same limits, or another account. Nothing was added."
+        )
     return int(account_id)
 
 

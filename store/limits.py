@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 UNITS |= {"d": 86400, "day": 86400}
+UNITS |= {f"{name}s": seconds for name, seconds in UNITS.items() if len(name) > 1}
+LONGEST_SECONDS = 366 * 86400
+EXAMPLES = "Write calls per time: 10/s, 600/5m, 2000/day"
 SHAPE = re.compile(r"\s*(\d{1,9})\s*(?:calls)?\s*/\s*(\d{0,5})\s*([a-z]+)\s*", re.IGNORECASE)
 
 # Grains bound the log of a large limit: 100 entries instead of one per permit, for at most 1% of the window.
@@ -46,10 +49,12 @@ class Limit:
 def parse(text: str) -> Limit:
     """Read `600/5m` (also `10/s`, `300/min`, `2000/day`). Raises `BadLimit`."""
     found = SHAPE.fullmatch(text)
-    unit = UNITS.get(found[3].lower().removesuffix("s") or "s") if found else None
+    unit = UNITS.get(found[3].lower()) if found else None
     if found is None or unit is None:
-        raise BadLimit(f"“{text}” is not a limit. Write calls per time: 10/s, 600/5m, 2000/day")
+        raise BadLimit(f"“{text}” is not a limit. {EXAMPLES}")
     limit = Limit(int(found[1]), int(found[2] or 1) * unit)
     if limit.amount == 0 or limit.per_seconds == 0:
-        raise BadLimit(f"“{text}” would allow nothing. Write calls per time: 10/s, 600/5m, 2000/day")
+        raise BadLimit(f"“{text}” would allow nothing. {EXAMPLES}")
+    if limit.per_seconds > LONGEST_SECONDS:
+        raise BadLimit(f"“{text}” counts over more than a year. {EXAMPLES}")
     return limit

@@ -302,7 +302,7 @@ def test_a_job_that_loses_its_worker_too_often_fails_as_worker_lost(
         conn.execute("UPDATE job SET run_at = now()")
     assert (job.cause, job.message, job.ended_at is not None) == (
         "worker_lost",
-        "lost with its worker, time 3",
+        "lost with its worker, 3 in a row",
         True,
     )
     assert tally.read(conn) == [tally.Count(watcher_list(conn), "failed", "", "worker_lost", 1)]
@@ -333,7 +333,7 @@ def test_a_loss_is_no_attempt_and_an_attempt_is_no_loss(
     assert (claim.losses, claim.attempts) == (1, 0)
     claims.settle(conn, [settlement(claim, Status.PENDING, cause="not_found", tried=1)])
     job = see(conn, claim.id)
-    assert (job.losses, job.attempts, job.faults) == (1, 1, 0)
+    assert (job.losses, job.attempts, job.faults) == (0, 1, 0)
 
 
 def test_a_beat_never_waits_for_the_row_of_another_worker(
