@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from services.registry import SERVICES
 from store import __version__, database
+from store.notify import STOPPING, notify
 from store.settings import BadSetting, Settings
 from store.start import CannotStart, read_settings, ready_database
 from store.vault import Vault
@@ -109,6 +110,7 @@ class _Process:
     def _told_to_stop(self, number: int, _frame: FrameType | None) -> None:
         """First signal: finish what runs. Second: put it back at its next call."""
         threading.Thread(target=self.worker.told_to_stop, daemon=True).start()
+        notify(STOPPING)
         log.info("%s: no new jobs; a second signal puts running jobs back", signal.Signals(number).name)
 
     @contextmanager
