@@ -149,9 +149,7 @@ class _Run:
             try:
                 with database.connect(self.url, "sluice run") as conn:
                     if self._is_sample(conn) != is_sample:
-                        _say(
-                            "There is a key of your own now: everything is started again, without the sandbox."
-                        )
+                        _say("There is a key of your own now: all starts again, without the sandbox.")
                         _say("Lists of yours that ran before hold the sandbox's answers: run them again.")
                         return
             except psycopg.OperationalError:
