@@ -153,9 +153,10 @@ def pause(conn: psycopg.Connection, list_id: int) -> bool:
 
 def resume(conn: psycopg.Connection, list_id: int) -> bool:
     """Go on with a paused or cancelled list, cancelled jobs too. False: it was neither."""
+    jobs.revive(conn, list_id)  # first: an active list without pending jobs may be finished at any moment
     if not _change(conn, list_id, "active", None, ("paused", "cancelled")):
         return False
-    jobs.revive(conn, list_id)
+    conn.execute(jobs.WAKE)
     return True
 
 
