@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from http.cookiejar import DefaultCookiePolicy
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -70,7 +69,6 @@ class Http:
     def __init__(self, threads: int) -> None:
         self._session = requests.Session()
         self._session.trust_env = False
-        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         adapter = HTTPAdapter(pool_connections=16, pool_maxsize=threads, pool_block=False)
         self._session.mount("https://", adapter)
         self._session.mount("http://", adapter)
@@ -96,14 +94,7 @@ class Http:
     def _follow(self, url: str, call: Get, headers: Mapping[str, str], end: float) -> Received:
         params, sent = list(call.params), {**headers, "Accept": call.accept}
         for _ in range(MAX_REDIRECTS + 1):
-            with self._session.get(
-                url,
-                params=params,
-                headers=sent,
-                timeout=(CONNECT_SECONDS, min(READ_SECONDS, max(end - time.monotonic(), 0.1))),
-                stream=True,
-                allow_redirects=False,  # requests would read what comes with a redirect without a bound
-            ) as response:
+            with self._send(requests.Request("GET", url, sent, params=params), end) as response:
                 target = self._session.get_redirect_target(response)
                 if target is None:
                     lower = {name.lower(): value for name, value in response.headers.items()}
@@ -114,6 +105,13 @@ class Http:
             if self._session.should_strip_auth(here, url):  # type: ignore[no-untyped-call]
                 sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
         raise _Unfit("bad_answer", f"more than {MAX_REDIRECTS} redirects")
+
+    def _send(self, request: requests.Request, end: float) -> requests.Response:
+        """Not by the session's `send`: it keeps cookies, and reads what comes with a redirect unbounded."""
+        prepared = self._session.prepare_request(request)
+        timeout = (CONNECT_SECONDS, min(READ_SECONDS, max(end - time.monotonic(), 0.1)))
+        adapter = self._session.get_adapter(prepared.url or "")
+        return adapter.send(prepared, stream=True, timeout=timeout)
 
 
 def _body(response: requests.Response, end: float, longest: int) -> bytes:

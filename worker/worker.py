@@ -145,7 +145,11 @@ class Worker:
             log.warning("lost claim: job %d, claim %d", settlement.id, settlement.claim_no)
         elif settlement.status is not Status.PENDING:
             self._pace.count()
-        self._let_go(settlement.id)
+        with self._changed:
+            held = self._held.get(settlement.id)
+            if held and held.claim.claim_no == settlement.claim_no:  # else it is ours again already
+                del self._held[settlement.id]
+            self._changed.notify_all()
 
     def _wait_for_work(self) -> bool:
         with self._changed:
@@ -216,11 +220,6 @@ class Worker:
             self._running -= 1
             self._changed.notify_all()
         writer.settle(settlement, at_once=self._running == 0)
-
-    def _let_go(self, job: int) -> None:
-        with self._changed:
-            self._held.pop(job, None)
-            self._changed.notify_all()
 
     def _pause(self, seconds: float) -> None:
         with self._changed:
