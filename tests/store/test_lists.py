@@ -53,18 +53,19 @@ def test_a_name_is_taken_by_a_list_that_asks_for_something_else(
     conn: psycopg.Connection, other: NewList, what: str
 ) -> None:
     lists.create(conn, NewList("Q1", "registry", ["name"]))
-    with pytest.raises(NameTaken, match=f"There is a list “Q1” with another {what}: "):
+    with pytest.raises(NameTaken, match=f"There is a list “Q1” already, of other {what}"):
         lists.create(conn, other)
 
 
 def test_rejected_lines_are_kept_in_the_order_of_the_file(conn: psycopg.Connection, a_list: A) -> None:
     list_id = a_list(conn)
     lists.keep_rejects(conn, list_id, [Rejected(7, "x\x00" * 900, "no number"), Rejected(2, "", "empty")])
-    lists.keep_rejects(conn, list_id, [Rejected(2, "again", "again")])
+    lists.keep_rejects(conn, list_id, [Rejected(2, "", "empty")])  # the same file again
+    lists.keep_rejects(conn, list_id, [Rejected(2, "of another file", "no number")])
     kept = lists.rejects(conn, list_id)
-    assert [(r.line, r.reason) for r in kept] == [(2, "empty"), (7, "no number")]
-    assert len(kept[1].content) <= 500
-    assert lists.see(conn)[0].rejects == 2
+    assert [(r.line, r.reason) for r in kept] == [(2, "empty"), (2, "no number"), (7, "no number")]
+    assert len(kept[2].content) <= 500
+    assert lists.see(conn)[0].rejects == 3
 
 
 def test_a_list_finishes_when_nothing_of_it_is_left_to_run(
