@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -76,6 +76,16 @@ moved AS (
     FROM settled),
 {COUNTED}, {KEPT}, {LOGGED}
 SELECT id FROM settled
+"""
+
+RELEASE = f"""
+WITH moved AS (
+    UPDATE job j SET status = 'pending', worker = NULL, run_until = NULL
+    WHERE j.worker = %(worker)s AND j.status = 'in_progress' AND j.id = ANY (%(jobs)s)
+    RETURNING j.list_id, 'in_progress' AS was, NULL AS was_outcome, NULL AS was_cause,
+              j.status, NULL AS outcome, NULL AS cause),
+{COUNTED}
+SELECT count(*) FROM moved
 """
 
 # For a statement with a CTE `lost(id)` of workers that are gone: their jobs run again, or have been lost
@@ -162,6 +172,12 @@ def claim(
     rows = conn.execute(CLAIM, asked).fetchall()
     claims = [Claim(*row[1:]) for row in rows if row[1] is not None]
     return Claimed(claims, room=rows[0][0] if rows else 0)
+
+
+def release(conn: psycopg.Connection, worker: UUID, jobs: Collection[int]) -> int:
+    """Give back jobs that a worker never heard it had claimed; returns how many."""
+    row = conn.execute(RELEASE, {"worker": worker, "jobs": list(jobs)}).fetchone()
+    return int(row[0]) if row else 0
 
 
 def settle(

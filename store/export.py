@@ -9,7 +9,7 @@ import csv
 import io
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, Generic, TypeVar
@@ -51,14 +51,21 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Generic[Row]):
-    """A list as it was at `as_of` by the database's clock: `count` jobs, to be iterated over once."""
+    """A list as it was at `as_of` by the database's clock: `count` jobs, to be iterated over once.
+
+    Its spool file is closed by who reads to the end, or by `close`.
+    """
 
     as_of: datetime
     count: int
     _rows: Iterator[Row]
+    _spool: IO[bytes]
 
     def __iter__(self) -> Iterator[Row]:
         return self._rows
+
+    def close(self) -> None:
+        self._spool.close()
 
 
 def header(fields: Sequence[str], with_sources: bool = False) -> list[str]:
@@ -82,7 +89,7 @@ def rows(
             cells += [sql.SQL(SOURCE_OF).format(name), sql.SQL(FLAGS_OF).format(name)]
     statement = sql.SQL(ROWS).format(columns=sql.SQL(", ").join(cells), list_id=sql.Literal(list_id))
     as_of, count, spool = _copied(conn, statement)
-    return Snapshot(as_of, count, _cells(spool))
+    return Snapshot(as_of, count, _cells(spool), spool)
 
 
 def records(conn: psycopg.Connection, list_id: int, fields: Sequence[str]) -> Snapshot[bytes]:
@@ -92,7 +99,7 @@ def records(conn: psycopg.Connection, list_id: int, fields: Sequence[str]) -> Sn
     """
     statement = sql.SQL(RECORDS).format(fields=sql.Literal(list(fields)), list_id=sql.Literal(list_id))
     as_of, count, spool = _copied(conn, statement)
-    return Snapshot(as_of, count, _lines(spool))
+    return Snapshot(as_of, count, _lines(spool), spool)
 
 
 def as_csv(
@@ -100,10 +107,11 @@ def as_csv(
 ) -> Snapshot[str]:
     """The list as CSV text in chunks; cells that a spreadsheet would run as a formula are defused."""
     table = rows(conn, list_id, fields, with_sources)
-    return Snapshot(table.as_of, table.count, written(header(fields, with_sources), table))
+    text = written(header(fields, with_sources), table)
+    return Snapshot(table.as_of, table.count, text, table._spool)
 
 
-def written(head: Sequence[str], table: Iterator[Sequence[str]] | Snapshot[list[str]]) -> Iterator[str]:
+def written(head: Sequence[str], table: Iterable[Sequence[str]]) -> Iterator[str]:
     """A table as CSV text in chunks, every cell harmless."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")

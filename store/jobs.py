@@ -40,6 +40,7 @@ RETRY = f"""
 WITH chosen AS MATERIALIZED (
     SELECT id, outcome AS was_outcome, cause AS was_cause FROM job
     WHERE list_id = %(list_id)s AND status = 'failed' AND (%(cause)s::text IS NULL OR cause = %(cause)s)
+      AND id > %(after)s  -- a job that fails again meanwhile is not sent back again
     ORDER BY id LIMIT 5000 FOR UPDATE SKIP LOCKED),
 moved AS (
     UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL,
@@ -49,21 +50,21 @@ moved AS (
               j.status, NULL AS outcome, NULL AS cause),
 reopened AS ({REOPEN} AND EXISTS (SELECT FROM moved)),
 {COUNTED}
-SELECT count(*) FROM moved
+SELECT count(*), max(id) FROM chosen
 """
 
 
 def _between(before: Status, after: Status, ended_at: str) -> str:
     return f"""
 WITH chosen AS MATERIALIZED (
-    SELECT id FROM job WHERE list_id = %(list_id)s AND status = '{before}'
+    SELECT id FROM job WHERE list_id = %(list_id)s AND status = '{before}' AND id > %(after)s
     ORDER BY id LIMIT 5000 FOR UPDATE SKIP LOCKED),
 moved AS (
     UPDATE job j SET status = '{after}', ended_at = {ended_at} FROM chosen c WHERE j.id = c.id
     RETURNING j.list_id, '{before}' AS was, NULL AS was_outcome, NULL AS was_cause,
               j.status, NULL AS outcome, NULL AS cause),
 {COUNTED}
-SELECT count(*) FROM moved
+SELECT count(*), max(id) FROM chosen
 """
 
 
@@ -90,10 +91,10 @@ def enqueue(conn: psycopg.Connection, list_id: int, jobs: Iterable[NewJob]) -> i
         for job in jobs:
             name = None if job.name is None else text(job.name, 1000)
             copy.write_row((job.company, name, to_json(job.extra or {}), job.line))
-    added = _count(conn, ENQUEUE, {"list_id": list_id})
+    (added,) = conn.execute(ENQUEUE, {"list_id": list_id}).fetchall()[0]
     conn.execute("DROP TABLE incoming")
     conn.execute(WAKE)
-    return added
+    return int(added)
 
 
 def retry(conn: psycopg.Connection, list_id: int, cause: str | None = None) -> int:
@@ -112,16 +113,14 @@ def revive(conn: psycopg.Connection, list_id: int) -> int:
 
 
 def _repeat(conn: psycopg.Connection, statement: str, params: dict[str, Any]) -> int:
-    total = 0
-    while moved := _count(conn, statement, params):
-        total += moved
+    total = after = 0
+    while moved := conn.execute(statement, {**params, "after": after}).fetchone():
+        count, last = moved
+        if count == 0:
+            break
+        total, after = total + count, last
     conn.execute(WAKE)
     return total
-
-
-def _count(conn: psycopg.Connection, statement: str, params: dict[str, Any]) -> int:
-    row = conn.execute(statement, params).fetchone()
-    return int(row[0]) if row else 0
 
 
 SEE = """

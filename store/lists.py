@@ -115,7 +115,7 @@ def create(conn: psycopg.Connection, new: NewList) -> int:
 
 
 def keep_rejects(conn: psycopg.Connection, list_id: int, rejects: Iterable[Rejected]) -> None:
-    """Keep the lines that are no jobs; a line that is kept already stays as it is."""
+    """Keep the lines that are no jobs, each once."""
     with conn.cursor() as cursor:
         cursor.executemany(
             REJECT, [(list_id, r.line, text(r.content, 500), text(r.reason, 500)) for r in rejects]
@@ -126,7 +126,7 @@ def rejects(conn: psycopg.Connection, list_id: int) -> list[Rejected]:
     """The rejected lines of a list in the order of the file."""
     with conn.cursor(row_factory=class_row(Rejected)) as cursor:
         return cursor.execute(
-            "SELECT line, content, reason FROM reject WHERE list_id = %s ORDER BY line", (list_id,)
+            "SELECT line, content, reason FROM reject WHERE list_id = %s ORDER BY line, id", (list_id,)
         ).fetchall()
 
 
@@ -153,9 +153,10 @@ def pause(conn: psycopg.Connection, list_id: int) -> bool:
 
 def resume(conn: psycopg.Connection, list_id: int) -> bool:
     """Go on with a paused or cancelled list, cancelled jobs too. False: it was neither."""
+    jobs.revive(conn, list_id)  # first: an active list without pending jobs may be finished at any moment
     if not _change(conn, list_id, "active", None, ("paused", "cancelled")):
         return False
-    jobs.revive(conn, list_id)
+    conn.execute(jobs.WAKE)
     return True
 
 

@@ -121,8 +121,10 @@ class List(Base):
 
 class Reject(Base):
     __tablename__ = "reject"
-    list_id: Mapped[int] = mapped_column(ForeignKey("list.id", ondelete="CASCADE"), primary_key=True)
-    line: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    __table_args__ = (Index("reject_once", "list_id", "line", text("md5(content)"), unique=True),)
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    list_id: Mapped[int] = mapped_column(ForeignKey("list.id", ondelete="CASCADE"))
+    line: Mapped[int]
     content: Mapped[str]
     reason: Mapped[str]
 

@@ -38,6 +38,7 @@ MOVES: tuple[Move, ...] = (
     Move("settle", Status.IN_PROGRESS, Status.DONE, "its holder writes the result"),
     Move("settle", Status.IN_PROGRESS, Status.FAILED, "its holder gives up for a cause"),
     Move("settle", Status.IN_PROGRESS, Status.PENDING, "its holder gives it back to run later"),
+    Move("release", Status.IN_PROGRESS, Status.PENDING, "its holder never heard that it was given it"),
     Move("tick", Status.IN_PROGRESS, Status.PENDING, "its worker is gone; another will run it"),
     Move("tick", Status.IN_PROGRESS, Status.FAILED, "it was lost with its worker too often"),
     Move("retry", Status.FAILED, Status.PENDING, "a person sends it back"),

@@ -42,7 +42,7 @@ total AS (
 minute AS (
     INSERT INTO tally_minute AS t (list_id, minute, status, outcome, cause, n)
     SELECT list_id, date_trunc('minute', at), status, outcome, cause, sum(n) FROM kept
-    WHERE n > 0 AND status IN ('done', 'failed') GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+    WHERE n > 0 AND status IN ('done', 'failed') AND isfinite(at) GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
     ON CONFLICT (list_id, minute, status, outcome, cause) DO UPDATE SET n = t.n + excluded.n)
 SELECT count(*) FROM gone
 """
@@ -62,9 +62,10 @@ SELECT list_id, status, coalesce(outcome, '') AS outcome,
 FROM job GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
 """
 
+# A correction is of no minute: nothing ended when it was found.
 CORRECT = """
-INSERT INTO tally_delta (list_id, status, outcome, cause, n)
-VALUES (%(list_id)s, %(status)s, %(outcome)s, %(cause)s, %(n)s)
+INSERT INTO tally_delta (list_id, status, outcome, cause, n, at)
+VALUES (%(list_id)s, %(status)s, %(outcome)s, %(cause)s, %(n)s, '-infinity')
 """
 
 PER_MINUTE = """

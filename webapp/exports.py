@@ -67,6 +67,11 @@ def as_jsonl(conn: psycopg.Connection, a_list: ListSeen, with_sources: bool) -> 
 def as_xlsx(conn: psycopg.Connection, a_list: ListSeen, with_sources: bool) -> Download:
     """A workbook with numbers as numbers, dates as dates and everything else as text that is never run."""
     table = export.records(conn, a_list.id, a_list.fields)
+    if table.count > MOST_ROWS:
+        table.close()
+        raise TooManyRows(
+            f"A worksheet holds {MOST_ROWS:,} rows and this list has {table.count:,}. Use csv or jsonl."
+        )
     return Download(table.as_of, table.count, _workbook(table, a_list, with_sources))
 
 
@@ -85,10 +90,6 @@ def _workbook(table: export.Snapshot[bytes], a_list: ListSeen, with_sources: boo
     sheet.freeze_panes = "B2"
     sheet.append(export.header(a_list.fields, with_sources))
     for line in table:
-        if table.count > MOST_ROWS:
-            raise TooManyRows(
-                f"A worksheet holds {MOST_ROWS:,} rows and this list has {table.count:,}. Use csv or jsonl."
-            )
         record = json.loads(line, parse_float=Decimal)
         cells = [_cell(record[name], Kind.TEXT) for name in export.HEAD]
         cells += _field_cells(record, a_list.fields, kinds, with_sources)
@@ -118,8 +119,9 @@ def _cell(value: Any, kind: Kind) -> Cell:
         case None | bool():
             return value
         case int() | Decimal():
-            is_exact = len(Decimal(value).normalize().as_tuple().digits) <= EXACT_DIGITS
-            return value if is_exact else format(value, "f")
+            number = Decimal(value)
+            is_exact = len(number.normalize().as_tuple().digits) <= EXACT_DIGITS
+            return value if is_exact else format(number, "f")
         case str() if kind is Kind.DATE:
             return _day(value)
         case str():

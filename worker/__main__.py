@@ -21,16 +21,18 @@ from store.settings import BadSetting, Settings
 from store.start import CannotStart, read_settings, ready_database
 from store.vault import Vault
 from store.workers import Identity
+from worker import connections
 from worker.calling import Caller
 from worker.heartbeat import Heartbeat, named
 from worker.http import Http
-from worker.permits import Connections, Permits
+from worker.permits import Permits
 from worker.worker import Worker
 from worker.writer import Writer
 
 log = logging.getLogger("worker")
 
 POOL_SIZE = 4
+JOIN_SECONDS = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,16 +71,17 @@ class _Process:
 
     def __init__(self, settings: Settings, url: str, vault: Vault, asked: argparse.Namespace) -> None:
         self.broken = False
+        self.told_to_stop = False
         self.pool = database.pool(url, "sluice worker", POOL_SIZE)
-        connections: Connections = self.pool.connection
+        borrowed = connections.of_pool(self.pool)
         http = Http(threads=asked.slots * 3)
-        self.writer = Writer(connections)
-        self.permits = {name: Permits(name, asked.key_set, connections, vault) for name in asked.services}
+        self.writer = Writer(borrowed)
+        self.permits = {name: Permits(name, asked.key_set, borrowed, vault) for name in asked.services}
         callers = {
-            name: Caller(SERVICES[name], settings.services_url, http, permits, self.writer, connections)
+            name: Caller(SERVICES[name], settings.services_url, http, permits, self.writer, borrowed)
             for name, permits in self.permits.items()
         }
-        self.worker = Worker(callers, connections, slots=asked.slots, key_set=asked.key_set)
+        self.worker = Worker(callers, borrowed, slots=asked.slots, key_set=asked.key_set)
         self.heartbeat = Heartbeat(
             url,
             _identity(asked),
@@ -103,13 +106,18 @@ class _Process:
             for name, permits in self.permits.items():
                 askers.enter_context(self._thread(f"permits {name}", permits.run, permits.stop))
             log.info("%s started", self.heartbeat.identity.name)
-            self.worker.run(lambda: self.heartbeat.identity.id, self.heartbeat.is_believed, self.writer)
+            identity, is_believed = lambda: self.heartbeat.identity.id, self.heartbeat.is_believed
+            if not self.worker.run(identity, is_believed, self.writer):
+                self.broken = True
+                self.writer.abandon()
         log.info("%s stopped", self.heartbeat.identity.name)
         return 1 if self.broken else 0
 
     def _told_to_stop(self, number: int, _frame: FrameType | None) -> None:
         """First signal: finish what runs. Second: put it back at its next call."""
-        threading.Thread(target=self.worker.told_to_stop, daemon=True).start()
+        stop = self.worker.halt if self.told_to_stop else self.worker.drain
+        self.told_to_stop = True
+        threading.Thread(target=stop, daemon=True).start()  # not here: the lock may be ours
         notify(STOPPING)
         log.info("%s: no new jobs; a second signal puts running jobs back", signal.Signals(number).name)
 
@@ -124,7 +132,6 @@ class _Process:
                 log.exception("the thread %s died; the worker stops", name)
                 self.broken = True
                 self.worker.halt()
-                self.writer.abandon()
 
         thread = threading.Thread(target=guarded, name=name, daemon=True)
         thread.start()
@@ -132,7 +139,10 @@ class _Process:
             yield
         finally:
             stop()
-            thread.join()
+            thread.join(JOIN_SECONDS)
+            if thread.is_alive():
+                log.error("the thread %s does not end; it is left behind", name)
+                self.broken = True
 
 
 def _identity(asked: argparse.Namespace) -> Identity:
@@ -150,4 +160,7 @@ def _identity(asked: argparse.Namespace) -> Identity:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    if code:  # a thread may hang, and must not keep the process
+        logging.shutdown()
+        os._exit(code)

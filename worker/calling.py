@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from typing import assert_never
 
 import psycopg
 
-from services.causes import CAUSES
+from services.causes import CAUSES, Fault
 from services.extraction import Answer, CallFailed, Get
 from services.service import Service
 from services.verdicts import (
@@ -27,14 +28,19 @@ from services.verdicts import (
 from store import keys, ledger
 from store.answers import KeptAnswer
 from store.calls import Call
+from store.cleaning import text
+from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
-from worker.permits import Connections, Permit, Permits
+from worker.permits import Permit, Permits
 from worker.work import PutBack, Work
 from worker.writer import Writer
 
 log = logging.getLogger(__name__)
 
 LONGEST_MESSAGE = 300
+LEAST_REST_SECONDS = 1.0
+REST_JITTER = 0.1
+TELLTALE_CHARACTERS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +90,8 @@ class Caller:
 
     def _judge(self, came: Received | Unreachable) -> Verdict:
         if isinstance(came, Unreachable):
-            return (
-                Refused(came.message)
-                if came.cause == "too_large"
-                else ServiceFailed(came.cause, came.message)
-            )
+            ours = CAUSES[came.cause].fault is Fault.COMPANY
+            return Refused(came.message) if ours else ServiceFailed(came.cause, came.message)
         return self.service.judge(came.status, came.headers, came.body, time.time())
 
     def _act(self, permit: Permit, came: Received | Unreachable, verdict: Verdict) -> Answer | None:
@@ -97,23 +100,26 @@ class Caller:
                 assert isinstance(came, Received)  # noqa: S101 - only what was received is judged usable
                 return Answer(came.status, came.body, _kept(came.headers))
             case KeyRests(seconds, message):
-                self._steer(ledger.rest_account, permit.account_id, seconds, message or "rate limited")
+                words = self._clean(message, permit) or "rate limited"
+                self._steer(ledger.rest_account, permit.account_id, _rest_seconds(seconds), words)
                 return None
             case KeyInvalid(message):
-                self._steer(keys.reject, permit.key_id, _clean(message, permit) or "rejected by the service")
+                words = self._clean(message, permit) or "rejected by the service"
+                self._steer(keys.reject, permit.key_id, words)
                 return None
             case KeyExhausted(message):
-                self._steer(keys.exhaust, permit.key_id, _clean(message, permit) or "quota used up")
+                words = self._clean(message, permit) or "quota used up"
+                self._steer(keys.exhaust, permit.key_id, words)
                 return None
             case ServiceRests(seconds, message):
-                words = _clean(message, permit) or "the service asked everybody to pause"
-                self._steer(ledger.rest_service, self.service.name, seconds, words)
+                words = self._clean(message, permit) or "the service asked everybody to pause"
+                self._steer(ledger.rest_service, self.service.name, _rest_seconds(seconds), words)
                 raise PutBack("service_resting", words)
             case ServiceFailed(cause, message):
-                raise CallFailed(cause, _clean(message, permit) or CAUSES[cause].meaning)
+                raise CallFailed(cause, self._clean(message, permit) or CAUSES[cause].meaning)
             case Refused(message):
-                too_large = isinstance(came, Unreachable)
-                raise CallFailed("too_large" if too_large else "bad_request", _clean(message, permit))
+                cause = came.cause if isinstance(came, Unreachable) else "bad_request"
+                raise CallFailed(cause, self._clean(message, permit) or CAUSES[cause].meaning)
             case _:
                 assert_never(verdict)
 
@@ -163,7 +169,7 @@ class Caller:
                 described(call),
                 _name(verdict),
                 received.status if received else None,
-                _clean(message, permit) if message else None,
+                self._clean(message, permit) if message else None,
                 waited_ms=round(waited * 1000),
                 took_ms=round(took * 1000),
                 late=sent_at > permit.use_by,
@@ -172,14 +178,32 @@ class Caller:
             )
         )
 
+    def _clean(self, message: str, permit: Permit) -> str:
+        """The service's words without the key, which some services echo, as it is or as it was sent."""
+        sent = self.service.headers(permit.secret)
+        values = [value for name, value in sent.items() if not name.lower().startswith("accept")]
+        shown = {permit.secret, *values, *(value.rpartition(" ")[2] for value in values)}
+        for secret in sorted(shown, key=len, reverse=True):
+            message = _hidden(message, secret)
+        return text(message, LONGEST_MESSAGE)
+
+
+def _rest_seconds(asked: float) -> float:
+    """What a service asks for is a floor: on top comes what keeps everybody from coming back at once."""
+    return max(asked, LEAST_REST_SECONDS) * random.uniform(1.0, 1.0 + REST_JITTER)  # noqa: S311
+
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name in KEPT_HEADERS}
+    return {name: text(value) for name, value in headers.items() if name in KEPT_HEADERS}
 
 
-def _clean(message: str, permit: Permit) -> str:
-    """The service's words without the key, which some services echo."""
-    return message.replace(permit.secret, "[key]")[:LONGEST_MESSAGE]
+def _hidden(message: str, secret: str) -> str:
+    """The message without the secret, and without the part of it that a cut message may end with."""
+    message = message.replace(secret, "[key]")
+    for length in range(len(secret) - 1, TELLTALE_CHARACTERS - 1, -1):
+        if message.endswith(secret[:length]):
+            return message[:-length] + "[key]"
+    return message
 
 
 def _name(verdict: Verdict) -> str:

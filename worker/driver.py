@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,9 +62,19 @@ class Driver:
                     )
                 except StopIteration as end:
                     return _checked(end.value)
-                answer = self._single(asked) if isinstance(asked, Get) else self._side_by_side(asked)
+                answer = self._answer(asked)
         finally:
-            extraction.close()
+            with suppress(Exception):  # open only if it is to end here; why must not be hidden on its way out
+                extraction.close()
+
+    def _answer(self, asked: Any) -> Answer | CallFailed | list[Answer | CallFailed]:
+        match asked:
+            case Get():
+                return self._single(asked)
+            case list() | tuple():
+                return self._side_by_side(asked)
+            case _:
+                raise BadExtractor(f"extract() yielded {asked!r:.80}; it may yield calls and lists of calls")
 
     def _single(self, call: Get) -> Answer | CallFailed:
         try:

@@ -13,10 +13,12 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from uuid import uuid4
 
 import psycopg
+from psycopg.errors import ReadOnlySqlTransaction, UniqueViolation
 
 from store import database, jobs, lists, tally, workers
 from store.notify import ALIVE, READY, notify
@@ -76,11 +78,12 @@ class Heartbeat:
             try:
                 with database.connect(self._url, f"sluice worker {self.identity.name}") as conn:
                     if not is_registered:
-                        workers.register(conn, self.identity, self._lease_seconds)
+                        with suppress(UniqueViolation):  # a try whose answer was lost on its way
+                            workers.register(conn, self.identity, self._lease_seconds)
                         is_registered = True
                     away = 0
                     self._beat(conn)
-            except psycopg.OperationalError as error:
+            except (psycopg.OperationalError, ReadOnlySqlTransaction) as error:
                 log.warning("heartbeat: the database is away: %s", error)
                 notify(ALIVE)  # waiting is not hanging
                 away += 1
@@ -119,13 +122,13 @@ class Heartbeat:
         notify(READY, ALIVE)
 
     def _listen(self, conn: psycopg.Connection, until: float) -> None:
-        while (pause := until - time.monotonic()) > 0 and not self._stop.is_set():
-            readable, _, _ = select.select([conn.fileno(), self._wake_read], [], [], pause)
-            if conn.fileno() in readable:
-                if any(True for _ in conn.notifies(timeout=0)):
-                    self._woken()
-                else:
-                    return
+        while not self._stop.is_set():
+            if list(conn.notifies(timeout=0)):  # first: some came with the answer to the beat
+                self._woken()
+            pause = until - time.monotonic()
+            if pause <= 0:
+                return
+            select.select([conn.fileno(), self._wake_read], [], [], pause)
 
 
 def renewed(identity: Identity) -> Identity:

@@ -10,14 +10,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 import psycopg
 
 from store import ledger
-from store.vault import Vault
+from store.vault import Locked, Vault
+from worker.connections import Connections
 from worker.work import PutBack, Work
 
 log = logging.getLogger(__name__)
@@ -30,7 +29,8 @@ LONGEST_NAP_SECONDS = 1.0
 # A job whose permit is further away goes back to the queue; nothing is claimed for permits further away.
 SOON_SECONDS = 2.0
 
-Connections = Callable[[], AbstractContextManager[psycopg.Connection]]
+# A key that this worker cannot open rests: others may open it, and people see why.
+LOCKED_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Permits:
                     self._line.remove(waiter)
             raise
         if isinstance(waiter.given, PutBack):
-            raise waiter.given
+            raise PutBack(waiter.given.cause, waiter.given.message)  # the reason is shared, a raise is not
         assert waiter.given is not None  # noqa: S101 - ready is set after given
         return waiter.given
 
@@ -117,12 +117,13 @@ class Permits:
 
     def serve(self) -> None:
         """Ask the ledger once and hand out what it says."""
+        want = min(len(self._line), BLOCK)
+        if not want:  # who stood in line has left it
+            return
         asked_at = time.monotonic()
         try:
             with self._connections() as conn:
-                answer = ledger.reserve(
-                    conn, self.service, self._key_set, min(len(self._line), BLOCK), AHEAD_SECONDS
-                )
+                answer = ledger.reserve(conn, self.service, self._key_set, want, AHEAD_SECONDS)
         except psycopg.OperationalError as error:
             log.warning("the database is away, no permits: %s", error)
             self._nap(LONGEST_NAP_SECONDS)
@@ -137,7 +138,11 @@ class Permits:
 
     def _hand_out(self, reserved: ledger.Reservation, asked_at: float, answered_at: float) -> None:
         # The ledger's clock was read between the two: each bound takes the side that is safe.
-        secret = self._vault.open(reserved.secret)
+        try:
+            secret = self._vault.open(reserved.secret)
+        except Locked as error:
+            self._rest(reserved, error)
+            return
         for in_seconds in reserved.in_seconds:
             permit = Permit(
                 reserved.key_id,
@@ -152,6 +157,14 @@ class Permits:
                     self._line.popleft().give(permit)
         if not reserved.in_seconds:
             self._wait_for(reserved.wait_seconds)
+
+    def _rest(self, reserved: ledger.Reservation, error: Locked) -> None:
+        log.error("%s, key %s: %s", self.service, reserved.label, error)
+        try:
+            with self._connections() as conn:
+                ledger.rest_account(conn, reserved.account_id, LOCKED_SECONDS, str(error))
+        except psycopg.OperationalError:
+            self._nap(LONGEST_NAP_SECONDS)  # it will be met again
 
     def _wait_for(self, seconds: float) -> None:
         if seconds > SOON_SECONDS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -27,14 +28,22 @@ class Runner:
     callers: Mapping[str, Caller]
     side_by_side: Executor
 
-    def run(self, work: Work) -> Settlement | None:
-        """How the job is left; None when the claim was lost and nothing may be written."""
+    def run(self, work: Work) -> Settlement:
+        """How the job is left, whatever the extractor does."""
+        claim = work.claim
+        try:
+            return self._outcome(work)
+        except BaseException as error:  # an extractor that exits costs one job too, not its slot
+            log.exception("job %d (%s): the extractor failed", claim.id, claim.company)
+            return failed(claim, "extractor_error", traceback.format_exception_only(error)[-1].strip())
+
+    def _outcome(self, work: Work) -> Settlement:
         claim = work.claim
         try:
             return settled(claim, self._extract(work))
         except ClaimLost:
-            log.warning("lost claim: job %d (%s), claim %d", claim.id, claim.company, claim.claim_no)
-            return None
+            # Behind the fence: nothing changes when somebody else has it; when nobody has, it must run again.
+            return returned(claim, "shutdown", "its worker was cut off from the database")
         except PutBack as reason:
             return returned(claim, reason.cause, reason.message)
         except OutOfTime:
@@ -46,9 +55,6 @@ class Runner:
         except BadExtractor as error:
             log.error("job %d (%s): %s", claim.id, claim.company, error)  # noqa: TRY400 - its text says all
             return failed(claim, "extractor_error", str(error))
-        except Exception as error:  # whatever an extractor raises costs one job, not the worker
-            log.exception("job %d (%s): the extractor failed", claim.id, claim.company)
-            return failed(claim, "extractor_error", f"{type(error).__name__}: {error}")
 
     def _extract(self, work: Work) -> Result:
         claim = work.claim

@@ -13,7 +13,7 @@ from worker.driver import Stopped
 
 
 class ClaimLost(Stopped):
-    """Somebody else holds the job now, or may: write nothing, call nothing."""
+    """Somebody else holds the job now, or may: call nothing more; what is written is behind the fence."""
 
 
 class OutOfTime(Stopped):

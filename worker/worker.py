@@ -18,7 +18,8 @@ from store.claims import Settlement
 from store.states import Status
 from store.workers import Pulse, Vitals
 from worker.calling import Caller
-from worker.permits import SOON_SECONDS, Connections
+from worker.connections import Connections
+from worker.permits import SOON_SECONDS
 from worker.running import Runner
 from worker.work import Work
 from worker.writer import Writer
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 SHORTEST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 1.0
 DRAIN_SECONDS = 20.0
+HALT_SECONDS = 8.0
 RATE_WINDOW_SECONDS = 60.0
 
 
@@ -60,19 +62,23 @@ class Worker:
         self._connections = connections
         self._slots = slots
         self._key_set = key_set
-        self._threads = ThreadPoolExecutor(slots, thread_name_prefix="job")
         self._side_by_side = ThreadPoolExecutor(slots * 2, thread_name_prefix="call")
         self._runner = Runner(callers, self._side_by_side)
         self._pace = Pace()
         self._changed = threading.Condition()
         self._held: dict[int, Work] = {}
-        self._held_at_beat: frozenset[int] = frozenset()
+        self._held_at_beat: dict[int, Work] = {}
+        self._unknown: frozenset[int] = frozenset()
         self._running = 0
         self._due: set[str] = set()
         self._draining = False
+        self._halted = False
 
-    def run(self, identity: Callable[[], UUID], is_believed: Callable[[], bool], writer: Writer) -> None:
-        """Claim and start jobs until `drain`, then wait until every held job is settled."""
+    def run(self, identity: Callable[[], UUID], is_believed: Callable[[], bool], writer: Writer) -> bool:
+        """Claim and start jobs until `drain`, then wait until every held job is settled.
+
+        False: some could not be settled in time; others will find them lost.
+        """
         pause = SHORTEST_PAUSE_SECONDS
         while self._wait_for_work():
             if is_believed() and self._claim_round(identity(), is_believed, writer):
@@ -80,7 +86,7 @@ class Worker:
             else:
                 self._pause(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-        self._finish()
+        return self._finish()
 
     def drain(self) -> None:
         """Claim nothing more; running jobs may finish."""
@@ -91,22 +97,15 @@ class Worker:
     def halt(self) -> None:
         """Put running jobs back at their next call."""
         with self._changed:
-            self._draining = True
+            self._draining = self._halted = True
             for work in self._held.values():
                 work.halt.set()
             self._changed.notify_all()
 
-    def told_to_stop(self) -> None:
-        """Drain; when told again, halt."""
-        if self._draining:
-            self.halt()
-        else:
-            self.drain()
-
     def vitals(self) -> Vitals:
         """What the next beat says."""
         with self._changed:
-            self._held_at_beat = frozenset(self._held)
+            self._held_at_beat = self._held.copy()
         return Vitals(
             draining=self._draining,
             held=len(self._held_at_beat),
@@ -117,12 +116,13 @@ class Worker:
         )
 
     def heard(self, pulse: Pulse) -> None:
-        """A beat came back: what is due, and which claims the table no longer sees as ours."""
+        """A beat came back: what is due, and where the table and this worker disagree on what it holds."""
         with self._changed:
             self._due |= set(pulse.due)
-            for job in self._held_at_beat - pulse.held:
-                if job in self._held:
-                    self._held[job].lost.set()
+            for job, work in self._held_at_beat.items():
+                if job not in pulse.held:
+                    work.lost.set()
+            self._unknown = pulse.held - self._held.keys()
             self._changed.notify_all()
         if pulse.state == "draining":
             self.drain()
@@ -145,71 +145,93 @@ class Worker:
             log.warning("lost claim: job %d, claim %d", settlement.id, settlement.claim_no)
         elif settlement.status is not Status.PENDING:
             self._pace.count()
-        self._let_go(settlement.id)
+        with self._changed:
+            held = self._held.get(settlement.id)
+            if held and held.claim.claim_no == settlement.claim_no:  # else it is ours again already
+                del self._held[settlement.id]
+            self._changed.notify_all()
 
     def _wait_for_work(self) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: self._draining or (self._due and self._running < self._slots))
+            self._changed.wait_for(
+                lambda: self._draining or self._unknown or (self._due and self._running < self._slots)
+            )
             return not self._draining
 
     def _claim_round(self, worker: UUID, is_believed: Callable[[], bool], writer: Writer) -> int:
         """Claim once for every service that is due; returns how many jobs were started."""
         started = 0
-        for service in sorted(self._due):
-            try:
+        try:
+            self._release_unknown(worker)
+            for service in sorted(self._due):
                 works = self._claim(worker, service, is_believed)
-            except psycopg.OperationalError as error:
-                log.warning("the database is away, nothing is claimed: %s", error)
-                return 0
-            for work in works:
-                self._start(work, writer)
-            started += len(works)
+                for work in works:
+                    self._start(work, writer)
+                started += len(works)
+        except psycopg.OperationalError as error:
+            log.warning("the database is away, nothing is claimed: %s", error)
+            return 0
         return started
+
+    def _release_unknown(self, worker: UUID) -> None:
+        """Give back what the table says is ours and nobody works on: the answer to a claim was lost.
+
+        Looked at between claims: what had been claimed and not started at the beat has been started now.
+        """
+        with self._changed:
+            unknown, self._unknown = self._unknown - self._held.keys(), frozenset()
+        if unknown:
+            with self._connections() as conn:
+                released = claims.release(conn, worker, unknown)
+            if released:
+                log.warning("%d jobs that were claimed when a connection broke are given back", released)
 
     def _claim(self, worker: UUID, service: str, is_believed: Callable[[], bool]) -> list[Work]:
         free = self._slots - self._running
         if free <= 0:
             return []
-        with self._connections() as conn:
-            got = claims.claim(conn, worker, service, self._key_set, n=free, soon_seconds=SOON_SECONDS)
-            seen_before = [claim.id for claim in got.claims if claim.claim_no > 1]
-            stored = answers.of_jobs(conn, seen_before) if seen_before else {}
-        if len(got.claims) < min(free, got.room):
-            with self._changed:
-                self._due.discard(service)
+        with self._changed:
+            self._due.discard(service)  # before the look: what is added from now on says so
+        may_be_more = True
+        try:
+            with self._connections() as conn:
+                got = claims.claim(conn, worker, service, self._key_set, n=free, soon_seconds=SOON_SECONDS)
+                seen_before = [claim.id for claim in got.claims if claim.claim_no > 1]
+                stored = answers.of_jobs(conn, seen_before) if seen_before else {}
+            may_be_more = len(got.claims) >= min(free, got.room)
+        finally:
+            if may_be_more:
+                with self._changed:
+                    self._due.add(service)
         return [Work.begin(claim, stored.get(claim.id, {}), is_believed) for claim in got.claims]
 
     def _start(self, work: Work, writer: Writer) -> None:
         with self._changed:
             self._held[work.claim.id] = work
             self._running += 1
-        self._threads.submit(self._work, work, writer)
+            if self._halted:
+                work.halt.set()
+        # A thread of its own that nobody waits for: a parser that never ends must not keep the process.
+        threading.Thread(target=self._work, args=(work, writer), name="job", daemon=True).start()
 
     def _work(self, work: Work, writer: Writer) -> None:
         settlement = self._runner.run(work)
         with self._changed:
             self._running -= 1
             self._changed.notify_all()
-        if settlement is None:
-            self._let_go(work.claim.id)
-        else:
-            writer.settle(settlement, at_once=self._running == 0)
-
-    def _let_go(self, job: int) -> None:
-        with self._changed:
-            self._held.pop(job, None)
-            self._changed.notify_all()
+        writer.settle(settlement, at_once=self._running == 0)
 
     def _pause(self, seconds: float) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._draining, seconds)
 
-    def _finish(self) -> None:
+    def _finish(self) -> bool:
         with self._changed:
-            finished = self._changed.wait_for(lambda: not self._held, DRAIN_SECONDS)
+            self._changed.wait_for(lambda: self._halted or not self._held, DRAIN_SECONDS)
+            if self._held:
+                self.halt()
+            finished = self._changed.wait_for(lambda: not self._held, HALT_SECONDS)
         if not finished:
-            self.halt()
-            with self._changed:
-                self._changed.wait_for(lambda: not self._held)
-        self._threads.shutdown()
-        self._side_by_side.shutdown()
+            log.error("%d jobs could not be settled; others will find them lost", len(self._held))
+        self._side_by_side.shutdown(wait=finished)
+        return finished

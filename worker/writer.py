@@ -21,7 +21,7 @@ from store.answers import KeptAnswer
 from store.calls import Call
 from store.claims import Settlement
 from store.states import Status
-from worker.permits import Connections
+from worker.connections import Connections
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,15 @@ SETTLE_SECONDS = 0.25
 IDLE_SETTLE_SECONDS = 0.1
 MAX_GROUP = 200
 AWAY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
+
+# What a row is at fault for, and no waiting mends. psycopg counts the limits of Postgres as operational.
+REFUSED = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.errors.ProgramLimitExceeded,
+    psycopg.errors.StatementTooComplex,
+    ValueError,
+)
 
 
 @dataclass(slots=True)
@@ -133,46 +142,50 @@ class Writer:
             lost = claims.settle(
                 conn, group.settlements, answers=group.answers, calls=group.calls, now=time.monotonic()
             )
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
+        except REFUSED as error:
             log.warning("a row of %d was refused, writing one by one: %s", len(group.settlements), error)
-            lost = self._one_by_one(conn, group)
+            lost = _one_by_one(conn, group)
         for kept in group.kept:
             kept.set()
         for settlement in group.settlements:
             gone(settlement, settlement.id not in lost)
 
-    def _one_by_one(self, conn: psycopg.Connection, group: Group) -> set[int]:
-        lost: set[int] = set()
+
+def _one_by_one(conn: psycopg.Connection, group: Group) -> set[int]:
+    """Write what can be written, all or nothing should the database go away meanwhile."""
+    lost: set[int] = set()
+    with conn.transaction():
         for answer in group.answers:
-            with _refusal_logged(f"the answer to {answer.request}"):
+            with _refusal_logged(f"the answer to {answer.request!r}"), conn.transaction():
                 claims.settle(conn, [], answers=[answer])
         for call in group.calls:
-            with _refusal_logged(f"the call {call.request}"):
+            with _refusal_logged(f"the call {call.request!r}"), conn.transaction():
                 claims.settle(conn, [], calls=[call], now=time.monotonic())
         for settlement in group.settlements:
             try:
-                lost |= claims.settle(conn, [settlement])
-            except (psycopg.DataError, psycopg.IntegrityError) as error:
+                with conn.transaction():
+                    lost |= claims.settle(conn, [settlement])
+            except REFUSED as error:
                 lost |= claims.settle(conn, [_refused(settlement, error)])
-        return lost
+    return lost
 
 
 @contextmanager
 def _refusal_logged(what: str) -> Iterator[None]:
     try:
         yield
-    except (psycopg.DataError, psycopg.IntegrityError) as error:
+    except REFUSED as error:
         log.error("%s was refused by the database and is not kept: %s", what, error)  # noqa: TRY400
 
 
-def _refused(settlement: Settlement, error: psycopg.Error) -> Settlement:
-    words = error.diag.message_primary or type(error).__name__
+def _refused(settlement: Settlement, error: Exception) -> Settlement:
+    words = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     return replace(
         settlement,
         status=Status.FAILED,
         outcome=None,
         cause="bad_result",
-        message=words,
+        message=words or type(error).__name__,
         result=None,
         tried=1,
     )

@@ -85,12 +85,14 @@ CREATE TABLE list (
 CREATE INDEX list_open ON list (service, priority) WHERE state = 'active';
 
 CREATE TABLE reject (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     list_id int NOT NULL REFERENCES list ON DELETE CASCADE,
     line    int NOT NULL,
     content text NOT NULL,
-    reason  text NOT NULL,
-    PRIMARY KEY (list_id, line)
+    reason  text NOT NULL
 );
+-- The same line of the same file is kept once; another file of the list may have other text there.
+CREATE UNIQUE INDEX reject_once ON reject (list_id, line, md5(content));
 
 CREATE TABLE worker (
     id              uuid PRIMARY KEY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,6 +61,11 @@ def shown(text: str, longest: int = LONGEST_CELL) -> str:
     """The text on one line, without what steers a terminal, cut to what can be read."""
     plain = one_line(text[: 4 * longest])
     return plain if len(plain) <= longest else plain[: longest - 1] + "…"
+
+
+def typed(name: str) -> str:
+    """The name as it is typed in a shell."""
+    return shown(shlex.quote(name), 2 * LONGEST_NAME)
 
 
 def one_line(text: str) -> str:

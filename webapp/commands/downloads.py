@@ -29,11 +29,11 @@ def export(
     to_stdout = output is None or str(output) == "-"
     if to_stdout and not chosen.is_text and sys.stdout.isatty():
         raise click.ClickException("A workbook is no text for a terminal. Give a file: -o FILE.xlsx")
-    download = chosen.write(conn, one, with_sources)
     if output is None or to_stdout:
-        _pour(download, sys.stdout.buffer)
+        _pour(chosen.write(conn, one, with_sources), sys.stdout.buffer)
         return
     with _whole_file(output) as file:
+        download = chosen.write(conn, one, with_sources)
         _pour(download, file)
     as_of = download.as_of.astimezone(UTC)
     click.echo(
@@ -63,6 +63,8 @@ def _whole_file(path: Path) -> Iterator[IO[bytes]]:
         with target.open("wb") as file:
             yield file
         return
+    if not target.parent.is_dir():
+        raise click.ClickException(f"There is no directory {target.parent}.")
     handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     try:
         with os.fdopen(handle, "wb") as file:

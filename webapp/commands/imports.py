@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from services.service import Service
 from store import jobs, keys, lists, workers
 from store.jobs import NewJob
 from store.lists import ListSeen, NewList, Rejected
-from webapp.commands.console import counted, shown, warn
+from webapp.commands.console import counted, shown, typed, warn
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", "": "one column"}
 SHOWN = 5
@@ -91,13 +90,13 @@ def report(stored: Stored, companies: CompanyList, file: Path) -> None:
     for reject in companies.rejects[:SHOWN]:
         click.echo(f"  line {reject.line}: {shown(reject.reason, 120)}")
     if companies.rejects:
-        click.echo(f"  All of them: flask lists rejects {shlex.quote(stored.of.name)}")
+        click.echo(f"  All of them: flask lists rejects {typed(stored.of.name)}")
 
 
 def warn_of_waiting(conn: psycopg.Connection, one: ListSeen, will_watch: bool) -> None:
     """Say why the list's jobs will not run, when that can be seen."""
     if one.state in ("paused", "cancelled"):
-        warn(f"the list is {one.state}. To go on: flask lists resume {shlex.quote(one.name)}")
+        warn(f"the list is {one.state}. To go on: flask lists resume {typed(one.name)}")
     if not any(key.service == one.service and key.is_usable for key in keys.see(conn)):
         warn(
             f"there is no usable key of {one.service}: jobs will wait, none fails. "

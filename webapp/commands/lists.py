@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
@@ -13,7 +12,7 @@ from store import jobs
 from store import lists as store
 from store.lists import ListSeen
 from webapp.commands import downloads, imports, progress
-from webapp.commands.console import Group, counted, name_of, shown, warn
+from webapp.commands.console import Group, counted, name_of, shown, typed, warn
 from webapp.database import connection
 from webapp.exports import FORMATS
 
@@ -126,7 +125,7 @@ def cancel(name: str) -> None:
         running = progress.counts(conn, one).rows["in_progress"]
         finish = f" {counted(running, 'job')} in progress will finish." if running else ""
         click.echo(f"Cancelled {counted(cancelled, 'pending job')}.{finish} Results stay.")
-        click.echo(f"To take it up again: flask lists resume {shlex.quote(name)}")
+        click.echo(f"To take it up again: flask lists resume {typed(name)}")
 
 
 @lists.command(short_help="Print rejected lines with reasons, as CSV.")
@@ -171,4 +170,4 @@ def _same_or_refuse(conn: psycopg.Connection, one: ListSeen, wanted: str, otherw
 
 def _say_if_held(one: ListSeen) -> None:
     if one.state in ("paused", "cancelled"):
-        click.echo(f"The list is {one.state}. To go on: flask lists resume {shlex.quote(one.name)}")
+        click.echo(f"The list is {one.state}. To go on: flask lists resume {typed(one.name)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from store import lists, tally
 from store.lists import ListSeen
 from store.states import Outcome, Status
 from store.tally import Count
-from webapp.commands.console import counted, print_json, shown, table
+from webapp.commands.console import counted, print_json, shown, table, typed
 
 LOOK_SECONDS = 0.5
 LINE_SECONDS = 5.0
@@ -93,7 +92,7 @@ def describe(one: ListSeen, of: Counts) -> None:
         )
     if one.rejects:
         rejected = counted(one.rejects, "line")
-        click.echo(f"  {rejected} of the file rejected: flask lists rejects {shlex.quote(one.name)}")
+        click.echo(f"  {rejected} of the file rejected: flask lists rejects {typed(one.name)}")
 
 
 def watch(conn: psycopg.Connection, one: ListSeen) -> None:
