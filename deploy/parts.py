@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).resolve().parent.parent
-TOO_SHORT_SECONDS = 1.0
+TOO_SHORT_SECONDS = 5.0
 MOST_SHORT_LIVES = 10
 
 
@@ -28,7 +28,7 @@ class PartFailed(RuntimeError):
 
 @dataclass(slots=True)
 class Part:
-    """One program. `short_lives`: how often in a row it ended within a second of its start."""
+    """One program. `short_lives`: how often in a row it ended by itself soon after its start."""
 
     name: str
     arguments: Sequence[str]
@@ -70,10 +70,12 @@ class Parts:
         """Start again what has died; returns the names. Raises `PartFailed` when one never stays up."""
         again = []
         for part in self.parts:
-            if part.process.poll() is None:
+            ended = part.process.poll()
+            if ended is None:
                 continue
-            lived = time.monotonic() - part.started_at
-            part.short_lives = part.short_lives + 1 if lived < TOO_SHORT_SECONDS else 0
+            # Killed by a signal, it had no say in it.
+            is_short = ended >= 0 and time.monotonic() - part.started_at < TOO_SHORT_SECONDS
+            part.short_lives = part.short_lives + 1 if is_short else 0
             if part.short_lives == MOST_SHORT_LIVES:
                 raise PartFailed(f"{part.name} does not stay up. Its log ends:\n{self.log_end(part.name)}")
             part.deaths += 1

@@ -136,6 +136,24 @@ def example(path: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def until() -> Callable[..., None]:
+    """`until(condition, seconds)`: wait for something that another process does."""
+
+    def wait(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"did not happen within {seconds:g} s"
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+@pytest.fixture(scope="session")
 def env_example() -> dict[str, str]:
     return example(ROOT / "deploy" / "env.example")
 
