@@ -203,7 +203,7 @@ def locked(conn: psycopg.Connection, vault: Vault) -> list[tuple[str, str]]:
 
 
 def reseal(conn: psycopg.Connection, vault: Vault) -> int:
-    """Encrypt every secret with the vault's first master key, all or none; returns how many. Raises `Locked`."""
+    """Encrypt every secret with the first master key, all or none; returns how many. Raises `Locked`."""
     with conn.transaction():
         sealed = conn.execute("SELECT id, secret FROM key ORDER BY id FOR UPDATE").fetchall()
         with conn.cursor() as cursor:
