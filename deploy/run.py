@@ -13,6 +13,8 @@ and nothing of the sample is used. A database that holds lists and no key waits 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shutil
 import signal
 import socket
@@ -73,7 +75,7 @@ class _Run:
             "DATABASE_URL": url,
             "PORT": str(settings.port),
             "SLUICE_MASTER_KEYS": ",".join(self.master_keys),
-            "SLUICE_SECRET_KEY": local_secret_key(VAR),
+            "SLUICE_SECRET_KEY": os.environ.get("SLUICE_SECRET_KEY") or local_secret_key(VAR),
             "FLASK_APP": "wsgi",
         }
 
@@ -98,12 +100,13 @@ class _Run:
                     parts.stop([part for part in parts.parts if part.name != "sandbox"])
 
     def _start(self, parts: Parts, sandbox: Sandbox | None) -> None:
-        """What is stopped last is started first."""
+        """What others need is started first."""
         if sandbox:
             sandbox.start(parts, self.folder, samples.COMPANIES_IN_A_SAMPLE_LIST)
-            self._add_samples(sandbox)
         parts.start("web", "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py", "wsgi:app")
         parts.start("monitor", "-m", "monitor")
+        if sandbox:
+            self._add_samples(sandbox)
         key_set = ("--slots", "4", "--key-set", samples.KEY_SET) if sandbox else ()
         for number in range(1, WORKERS + 1):
             parts.start(f"worker-{number}", "-m", "worker", *key_set)
@@ -121,7 +124,7 @@ class _Run:
                         lists.pause(conn, lists.see(conn, sample.name)[0].id)
 
     def _greet(self, is_sample: bool) -> None:
-        """The first time with a link to sign in, alone on the last line."""
+        """Who plays the services; the first time also where the console is, and last how to sign in."""
         if is_sample:
             _say("The sandbox plays the services until you add a key of your own (make run ARGS=--help).")
         else:
@@ -129,12 +132,18 @@ class _Run:
         if not self.has_greeted:
             self.has_greeted = True
             _say(f"Sluice runs at {self.address}. Logs: {self.folder / 'log'}. Ctrl-C stops everything.")
-            _say(f"To sign in as {ADMINISTRATOR}, once:")
-            _say(self._sign_in_link())
+            self._invite()
 
-    def _sign_in_link(self) -> str:
-        said = run_flask(self.environment, "users", "add", ADMINISTRATOR, "--role", "administrator")
-        return said.splitlines()[-1]
+    def _invite(self) -> None:
+        """A link for the administrator, alone on the last line. Where only others are, nobody is added."""
+        there = {one["email"] for one in json.loads(run_flask(self.environment, "users", "list", "--json"))}
+        if there and ADMINISTRATOR not in there:
+            _say("Sign in there as always. For a forgotten password: flask users link EMAIL")
+            return
+        words = ("link", ADMINISTRATOR) if there else ("add", ADMINISTRATOR, "--role", "administrator")
+        link = run_flask(self.environment, "users", *words).splitlines()[-1]
+        _say(f"To sign in as {ADMINISTRATOR}, once:")
+        _say(link)
 
     def _watch(self, parts: Parts, is_sample: bool) -> None:
         """Start again what dies, also the database; back when other services are to be asked."""
