@@ -35,7 +35,7 @@ from store.start import VAR, CannotStart, reachable_database, read_settings
 from store.vault import Vault
 
 WORKERS = 3
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 1.0
 STOP_SECONDS = 10.0
 ADMINISTRATOR = "admin@example.com"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import shutil
@@ -24,7 +23,7 @@ from cryptography.fernet import Fernet
 from deploy import samples
 from deploy.parts import free_port
 from deploy.run import put_samples_away, sandbox_plays
-from store import database, keys, limits, lists
+from store import database, keys, limits, lists, tally
 from store.embedded.server import home_away
 from store.lists import NewList
 from store.settings import read
@@ -94,6 +93,10 @@ class Running:
                     found[child.pid] = words
         return found
 
+    def database_url(self) -> str:
+        """That of its workers."""
+        return psutil.Process(min(self.parts("worker"))).environ()["DATABASE_URL"]
+
     def flask(self, *arguments: str, stdin: str = "", **settings: str) -> str:
         return subprocess.run(
             self.words("flask", *arguments),
@@ -150,12 +153,14 @@ def test_one_command_runs_everything_and_ctrl_c_ends_everything(
     running.wait_for("worker-")
     until(lambda: len(running.parts("worker").keys() - killed) == 1)
 
-    def moved() -> dict[str, int]:
-        seen = json.loads(running.flask("lists", "status", "--json"))
-        return {one["name"]: one["rows"]["done"] for one in seen}
+    with database.connect(running.database_url(), "test") as conn:
 
-    until(lambda: moved()["Sample: UK companies"] > 0, 20)
-    assert moved()["Sample: US companies"] == 0
+        def ended(name: str) -> int:
+            (one,) = lists.see(conn, name)
+            return sum(count.n for count in tally.read(conn, [one.id]) if count.status in ("done", "failed"))
+
+        until(lambda: ended("Sample: UK companies") > 0, 20)
+        assert ended("Sample: US companies") == 0
 
     everything = psutil.Process(running.process.pid).children(recursive=True)
     servers = [p for p in psutil.process_iter(["cmdline"]) if is_server_of(running.checkout, p)]
