@@ -81,6 +81,7 @@ class _Run:
 
     def run(self) -> None:
         """Until a signal comes. All parts are started anew when other services are to be asked."""
+        _say("Starting …")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         run_flask(self.environment, "db", "upgrade")
