@@ -109,19 +109,8 @@ class Queue:
         return {row[0]: row[1:] for row in self.conn.execute("SELECT id, status, claim_no FROM job")}
 
 
-STEPS = [
-    "enqueue",
-    "claim",
-    "claim",
-    "settle",
-    "settle",
-    "tick",
-    "retry",
-    "cancel",
-    "revive",
-    "finish",
-    "fold",
-]
+STEPS = ["enqueue", "claim", "settle", "tick", "retry", "cancel", "revive", "finish", "fold"]
+OFTEN = ["claim", "settle", "claim", "settle"]
 
 
 @pytest.fixture
