@@ -365,11 +365,10 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                if not self._is_open:
-                    client.close()
-                    continue
                 server = socket.create_connection(self._server)
                 self._pairs.add((client, server))
+                if not self._is_open:
+                    self.cut()
                 threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
 
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
