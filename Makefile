@@ -11,12 +11,15 @@ DEBIAN := var/debian/.asked
 COMPILE = $(BIN)/pip-compile --quiet --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types contracts fmt lock clean
+.PHONY: help setup run demo test check lint types contracts fmt lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) $(DEBIAN) ## make .venv and install what is pinned; again only when the pins changed
+
+run: $(INSTALLED) ## run all of it, print a link to sign in: make run PORT=8080, make run ARGS=--help
+	@$(BIN)/python -m deploy.run $(ARGS)
 
 demo: $(INSTALLED) ## run everything on sample lists to the end, print a summary
 	@$(BIN)/python -m deploy.demo
@@ -58,7 +61,7 @@ $(INSTALLED): requirements.txt requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-dev.txt
 	@touch $@
 
-# A second version of PostgreSQL, for tests; they skip without it. A failed try is not repeated: `make clean` forgets it.
-$(DEBIAN): deploy/debian-postgres.sh
-	@deploy/debian-postgres.sh var/debian || true
+# PostgreSQL 15, nginx and systemd-analyze for tests; they skip without them. A failed try is not repeated: `make clean` forgets it.
+$(DEBIAN): deploy/debian.sh
+	@deploy/debian.sh var/debian || true
 	@mkdir -p var/debian && touch $@

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).resolve().parent.parent
-STOP_SECONDS = 30.0
-TOO_SHORT_SECONDS = 1.0
+TOO_SHORT_SECONDS = 5.0
 MOST_SHORT_LIVES = 10
 
 
@@ -26,7 +28,7 @@ class PartFailed(RuntimeError):
 
 @dataclass(slots=True)
 class Part:
-    """One program. `short_lives`: how often in a row it ended within a second of its start."""
+    """One program. `short_lives`: how often in a row it ended by itself soon after its start."""
 
     name: str
     arguments: Sequence[str]
@@ -38,10 +40,15 @@ class Part:
 
 @dataclass(slots=True)
 class Parts:
-    """Start parts with `start`, call `watch` again and again, leave the `with` to stop them all."""
+    """Start parts with `start`, call `watch` again and again, leave the `with` to stop them all.
+
+    A part has `stop_seconds` to stop. After a third of them it is asked again: a worker then puts back what
+    it runs.
+    """
 
     logs: Path
     environment: Mapping[str, str]
+    stop_seconds: float = 30.0
     parts: list[Part] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -63,10 +70,12 @@ class Parts:
         """Start again what has died; returns the names. Raises `PartFailed` when one never stays up."""
         again = []
         for part in self.parts:
-            if part.process.poll() is None:
+            ended = part.process.poll()
+            if ended is None:
                 continue
-            lived = time.monotonic() - part.started_at
-            part.short_lives = part.short_lives + 1 if lived < TOO_SHORT_SECONDS else 0
+            # Killed by a signal, it had no say in it.
+            is_short = ended >= 0 and time.monotonic() - part.started_at < TOO_SHORT_SECONDS
+            part.short_lives = part.short_lives + 1 if is_short else 0
             if part.short_lives == MOST_SHORT_LIVES:
                 raise PartFailed(f"{part.name} does not stay up. Its log ends:\n{self.log_end(part.name)}")
             part.deaths += 1
@@ -75,17 +84,18 @@ class Parts:
         return again
 
     def stop(self, parts: Sequence[Part]) -> None:
-        """Ask these to stop, last started first; what does not within 30 s is killed."""
-        for part in reversed(parts):
-            if part.process.poll() is None:
-                part.process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_SECONDS
+        """Ask these to stop, last started first; what is still there in the end is killed."""
+        began = time.monotonic()
+        for until in (began + self.stop_seconds / 3, began + self.stop_seconds):
+            for part in reversed(parts):
+                if part.process.poll() is None:
+                    part.process.send_signal(signal.SIGTERM)
+            for part in parts:
+                with suppress(subprocess.TimeoutExpired):
+                    part.process.wait(max(until - time.monotonic(), 0.0))
         for part in parts:
-            try:
-                part.process.wait(max(deadline - time.monotonic(), 0.1))
-            except subprocess.TimeoutExpired:
-                part.process.kill()
-                part.process.wait()
+            part.process.kill()
+            part.process.wait()
         self.parts = [part for part in self.parts if part not in parts]
 
     def log_end(self, name: str, lines: int = 8) -> str:
@@ -103,7 +113,42 @@ class Parts:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches us alone, and we stop the parts in order
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one thread
             )
+
+
+@contextmanager
+def alone(lock: Path, who: str) -> Iterator[None]:
+    """Hold `lock` meanwhile. Raises `PartFailed` with who holds it already."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise PartFailed(f"{file.read().strip()} runs here already. Stop it first.") from None
+        file.truncate(0)
+        file.write(f"{who}, process {os.getpid()},")
+        file.flush()
+        yield
+
+
+def run_flask(
+    environment: Mapping[str, str], *arguments: str, secret: str | None = None, may_fail: str | None = None
+) -> str:
+    """What this `flask` command prints. Raises `PartFailed` when it fails without saying `may_fail`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "flask", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        input=secret,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode and not (may_fail and may_fail in done.stderr):
+        raise PartFailed(f"flask {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}".rstrip())
+    return done.stdout.rstrip()
 
 
 def free_port() -> int:
@@ -111,3 +156,12 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+_libc = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    """In a new part, before its program: when we are killed, the kernel tells it to stop."""
+    _libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)

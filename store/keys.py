@@ -200,3 +200,15 @@ def locked(conn: psycopg.Connection, vault: Vault) -> list[tuple[str, str]]:
         except Locked:
             found.append((service, label))
     return found
+
+
+def reseal(conn: psycopg.Connection, vault: Vault) -> int:
+    """Encrypt every secret with the first master key, all or none; returns how many. Raises `Locked`."""
+    with conn.transaction():
+        sealed = conn.execute("SELECT id, secret FROM key ORDER BY id FOR UPDATE").fetchall()
+        with conn.cursor() as cursor:
+            cursor.executemany(
+                "UPDATE key SET secret = %s WHERE id = %s",
+                [(vault.reseal(secret), key_id) for key_id, secret in sealed],
+            )
+    return len(sealed)

@@ -9,8 +9,9 @@ import contextlib
 import math
 import os
 import re
+import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -81,18 +82,28 @@ def local_master_key(var: Path) -> str:
     Only for `make run` and `make demo`: a key that lies beside the data it protects is no protection.
     """
     kept = var / "master.key"
+    (key,) = _fernet_keys(_kept(kept, lambda: Fernet.generate_key().decode()) or "nothing", str(kept))
+    return key
+
+
+def local_secret_key(var: Path) -> str:
+    """What signs the sessions of this checkout's console, kept in `var/secret.key` as above."""
+    return _kept(var / "secret.key", lambda: secrets.token_urlsafe(48))
+
+
+def _kept(kept: Path, make: Callable[[], str]) -> str:
+    """The text of this file (0600), made when it is not there."""
     if not kept.exists():
-        var.mkdir(parents=True, exist_ok=True)
-        handle, new = tempfile.mkstemp(dir=var, prefix="master.key.")  # 0600
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        handle, new = tempfile.mkstemp(dir=kept.parent, prefix=f"{kept.name}.")  # 0600
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(Fernet.generate_key())
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write(make())
             with contextlib.suppress(FileExistsError):  # another program was first: its key holds
                 os.link(new, kept)
         finally:
             os.unlink(new)
-    (key,) = _fernet_keys(kept.read_text(encoding="ascii").strip() or "nothing", str(kept))
-    return key
+    return kept.read_text(encoding="ascii").strip()
 
 
 def _text(environ: Mapping[str, str], name: str) -> str:

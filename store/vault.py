@@ -7,6 +7,11 @@ from collections.abc import Sequence
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
+LOCKED = (
+    "A key's secret was sealed with a master key that is not in SLUICE_MASTER_KEYS."
+    " Add that master key to the end of the list."
+)
+
 
 class Locked(RuntimeError):
     """None of the master keys opens this secret; the text says what to do."""
@@ -27,10 +32,14 @@ class Vault:
         try:
             return self._keys.decrypt(sealed).decode()
         except InvalidToken:
-            raise Locked(
-                "A key's secret was sealed with a master key that is not in SLUICE_MASTER_KEYS."
-                " Add that master key to the end of the list."
-            ) from None
+            raise Locked(LOCKED) from None
+
+    def reseal(self, sealed: bytes) -> bytes:
+        """The same secret, encrypted with the first master key. Raises `Locked`."""
+        try:
+            return self._keys.rotate(sealed)
+        except InvalidToken:
+            raise Locked(LOCKED) from None
 
 
 def fingerprint(secret: str) -> str:

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from services.registry import SERVICES
 from store import __version__, database
+from store.notify import STOPPING, notify
 from store.settings import BadSetting, Settings
 from store.start import CannotStart, read_settings, ready_database
 from store.vault import Vault
@@ -117,6 +118,7 @@ class _Process:
         stop = self.worker.halt if self.told_to_stop else self.worker.drain
         self.told_to_stop = True
         threading.Thread(target=stop, daemon=True).start()  # not here: the lock may be ours
+        notify(STOPPING)
         log.info("%s: no new jobs; a second signal puts running jobs back", signal.Signals(number).name)
 
     @contextmanager

@@ -21,6 +21,7 @@ import psycopg
 from psycopg.errors import ReadOnlySqlTransaction, UniqueViolation
 
 from store import database, jobs, lists, tally, workers
+from store.notify import ALIVE, READY, notify
 from store.workers import Identity, Pulse, Vitals
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class Heartbeat:
                     self._beat(conn)
             except (psycopg.OperationalError, ReadOnlySqlTransaction) as error:
                 log.warning("heartbeat: the database is away: %s", error)
+                notify(ALIVE)  # waiting is not hanging
                 away += 1
                 self._stop.wait(min(LONGEST_AWAY_SECONDS, 0.1 * 2.0**away) * random.uniform(0.5, 1.0))  # noqa: S311
         os.close(self._wake_read)
@@ -117,6 +119,7 @@ class Heartbeat:
         if pulse.list_ended:
             lists.finish(conn)
         self._heard(pulse)
+        notify(READY, ALIVE)
 
     def _listen(self, conn: psycopg.Connection, until: float) -> None:
         while not self._stop.is_set():

@@ -25,6 +25,13 @@ def test_master_keys_rotate_the_first_seals_and_all_open() -> None:
     assert Vault([NEW]).open(rotating.seal("secret")) == "secret"
 
 
+def test_what_is_resealed_needs_only_the_first_master_key() -> None:
+    sealed = Vault([OLD]).seal("secret")
+    assert Vault([NEW]).open(Vault([NEW, OLD]).reseal(sealed)) == "secret"
+    with pytest.raises(Locked, match="SLUICE_MASTER_KEYS"):
+        Vault([NEW]).reseal(sealed)
+
+
 def test_without_the_master_key_the_error_says_what_to_do_and_gives_nothing_away() -> None:
     sealed = Vault([OLD]).seal("hush")
     with pytest.raises(Locked, match="SLUICE_MASTER_KEYS") as locked:

@@ -160,3 +160,16 @@ def test_doctor_shows_no_password(run_with: Callable[..., Run]) -> None:
     assert result.exit_code == 1
     assert "!!  database" in result.stdout
     assert "hunter2" not in result.output
+
+
+def test_after_reseal_the_old_master_key_is_not_needed(
+    run: Run, run_with: Callable[..., Run], dsn: str, master_key: str
+) -> None:
+    run("keys", "add", "companies_house", "--label", "main", stdin=SECRET)
+    new = Fernet.generate_key().decode()
+    alone = run_with(DATABASE_URL=dsn, SLUICE_MASTER_KEYS=new)
+    assert_refused(alone("keys", "reseal"), "Nothing was changed.")
+    both = run_with(DATABASE_URL=dsn, SLUICE_MASTER_KEYS=f"{new},{master_key}")
+    assert both("keys", "reseal").stdout == "1 secret encrypted with the first master key.\n"
+    assert "cannot be opened" not in alone("doctor").stdout
+    assert "cannot be opened" in run("doctor").stdout

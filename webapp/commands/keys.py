@@ -16,8 +16,8 @@ from store import limits
 from store.keys import KeySeen
 from store.limits import Limit
 from store.settings import Settings
-from store.vault import Vault, fingerprint
-from webapp.commands.console import Group, name_of, print_json, shown, table, warn
+from store.vault import Locked, Vault, fingerprint
+from webapp.commands.console import Group, counted, name_of, print_json, shown, table, warn
 from webapp.commands.imports import service_named
 from webapp.database import connection
 
@@ -135,6 +135,19 @@ def enable(service: str, label: str) -> None:
         click.echo(
             f"“{shown(label)}” is in use" + (f" again; it was {key.state}." if was_out else " already.")
         )
+
+
+@keys.command(short_help="Encrypt all secrets with the first master key.")
+def reseal() -> None:
+    """Encrypt all secrets with the first of SLUICE_MASTER_KEYS; the others are not needed afterwards."""
+    settings: Settings = current_app.extensions["database"].settings
+    vault = Vault(settings.master_keys())
+    with connection() as conn:
+        try:
+            count = store.reseal(conn, vault)
+        except Locked as error:
+            raise click.ClickException(f"{error} Nothing was changed.") from None
+    click.echo(f"{counted(count, 'secret')} encrypted with the first master key.")
 
 
 def default_account(service: Service, there: Sequence[KeySeen]) -> str | None:
