@@ -336,7 +336,8 @@ def a_worker(
         )
 
         def run() -> None:
-            if not worker.run(lambda: heartbeat.identity.id, heartbeat.is_believed, writer):
+            is_believed = lambda: heartbeat.is_believed()  # noqa: E731, PLW0108 - so that a test can replace it
+            if not worker.run(lambda: heartbeat.identity.id, is_believed, writer):
                 writer.abandon()
 
         with (
