@@ -23,6 +23,7 @@ from deploy.samples import Sandbox
 from store import database, keys, lists, tally
 from store.settings import Settings, local_master_key
 from store.start import VAR, CannotStart, reachable_database, read_settings
+from store.vault import Vault
 
 WORKERS = 3
 LONGEST_SECONDS = 240.0
@@ -95,25 +96,11 @@ class _Demo:
 
     def _prepare(self) -> None:
         run_flask(self.environment, "db", "upgrade")
-        self._refuse_other_work()
-        samples.add_keys(self.environment)
+        with database.connect(self.url, "sluice demo") as conn:
+            _refuse_other_work(conn)
+            samples.add_keys(conn, Vault([self.environment["SLUICE_MASTER_KEYS"]]))
         for one in samples.DEMO_LISTS:
             click.echo(samples.import_list(self.environment, self.sandbox, one, self.folder))
-
-    def _refuse_other_work(self) -> None:
-        """Its workers ask the sandbox whatever the database holds, so it must hold nothing else."""
-        with database.connect(self.url, "sluice demo") as conn:
-            there = lists.see(conn)
-            others = [one.name for one in there if not samples.is_sample_list(one)]
-            foreign = [key.label for key in keys.see(conn) if not samples.is_sample_key(key)]
-            if others or foreign:
-                raise DemoFailed(
-                    "This database holds work of yours"
-                    f" ({', '.join(f'“{name}”' for name in (others + foreign)[:3])})."
-                    " The demo needs one of its own: set DATABASE_URL to an empty database."
-                )
-            for one in there:
-                lists.delete(conn, one.id)
 
     def _wait(self, parts: Parts) -> None:
         """Until both lists are finished; shows how far they are, starts again what dies."""
@@ -131,6 +118,21 @@ class _Demo:
                 if time.monotonic() > deadline:
                     raise DemoFailed(f"not ready after {LONGEST_SECONDS:.0f} s; see {parts.logs}")
                 time.sleep(0.25)
+
+
+def _refuse_other_work(conn: psycopg.Connection) -> None:
+    """Its workers ask the sandbox whatever the database holds, so it must hold nothing but samples."""
+    there = lists.see(conn)
+    others = [one.name for one in there if not samples.is_sample_list(one)]
+    foreign = [key.label for key in keys.see(conn) if not samples.is_sample_key(key)]
+    if others or foreign:
+        raise DemoFailed(
+            "This database holds work of yours"
+            f" ({', '.join(f'“{name}”' for name in (others + foreign)[:3])})."
+            " The demo needs one of its own: set DATABASE_URL to an empty database."
+        )
+    for one in there:
+        lists.delete(conn, one.id)
 
 
 def _rows(conn: psycopg.Connection) -> Counter[str]:

@@ -13,6 +13,8 @@ and nothing of the sample is used. A database that holds lists and no key waits 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shutil
 import signal
 import socket
@@ -30,9 +32,10 @@ from deploy.samples import Sandbox
 from store import database, keys, lists
 from store.settings import BadSetting, Settings, local_master_key, local_secret_key
 from store.start import VAR, CannotStart, reachable_database, read_settings
+from store.vault import Vault
 
 WORKERS = 3
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 1.0
 STOP_SECONDS = 10.0
 ADMINISTRATOR = "admin@example.com"
 
@@ -67,11 +70,12 @@ class _Run:
         self.address = address
         self.folder = VAR / "run"
         self.has_greeted = False
+        self.master_keys = _master_keys(settings)
         self.environment = {
             "DATABASE_URL": url,
             "PORT": str(settings.port),
-            "SLUICE_MASTER_KEYS": ",".join(_master_keys(settings)),
-            "SLUICE_SECRET_KEY": local_secret_key(VAR),
+            "SLUICE_MASTER_KEYS": ",".join(self.master_keys),
+            "SLUICE_SECRET_KEY": os.environ.get("SLUICE_SECRET_KEY") or local_secret_key(VAR),
             "FLASK_APP": "wsgi",
         }
 
@@ -82,9 +86,9 @@ class _Run:
         run_flask(self.environment, "db", "upgrade")
         while True:
             with database.connect(self.url, "sluice run") as conn:
-                is_sample = self._is_sample(conn)
+                is_sample = sandbox_plays(conn, self.settings)
                 if not is_sample:
-                    _put_samples_away(conn)
+                    put_samples_away(conn)
             sandbox = Sandbox() if is_sample else None
             asked = {"SLUICE_SERVICES_URL": sandbox.url} if sandbox else {}
             with Parts(self.folder / "log", self.environment | asked, STOP_SECONDS) as parts:
@@ -95,20 +99,14 @@ class _Run:
                 finally:  # whoever asks the sandbox is gone before it
                     parts.stop([part for part in parts.parts if part.name != "sandbox"])
 
-    def _is_sample(self, conn: psycopg.Connection) -> bool:
-        """Whether the sandbox plays the services: the rule of this module's docstring."""
-        if self.settings.services_url:
-            return False
-        there = keys.see(conn)
-        return all(map(samples.is_sample_key, there)) if there else not lists.see(conn)
-
     def _start(self, parts: Parts, sandbox: Sandbox | None) -> None:
-        """What is stopped last is started first."""
+        """What others need is started first."""
         if sandbox:
             sandbox.start(parts, self.folder, samples.COMPANIES_IN_A_SAMPLE_LIST)
-            self._add_samples(sandbox)
         parts.start("web", "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py", "wsgi:app")
         parts.start("monitor", "-m", "monitor")
+        if sandbox:
+            self._add_samples(sandbox)
         key_set = ("--slots", "4", "--key-set", samples.KEY_SET) if sandbox else ()
         for number in range(1, WORKERS + 1):
             parts.start(f"worker-{number}", "-m", "worker", *key_set)
@@ -116,17 +114,17 @@ class _Run:
 
     def _add_samples(self, sandbox: Sandbox) -> None:
         """The first list runs, so that something moves; the others wait for somebody to press Resume."""
-        samples.add_keys(self.environment)
         with database.connect(self.url, "sluice run") as conn:
+            samples.add_keys(conn, Vault(self.master_keys))
             there = {one.name for one in lists.see(conn)}
-        for place, one in enumerate(samples.RUN_LISTS):
-            if one.name not in there:
-                samples.import_list(self.environment, sandbox, one, self.folder)
-                if place > 0:
-                    run_flask(self.environment, "lists", "pause", one.name)
+            for place, sample in enumerate(samples.RUN_LISTS):
+                if sample.name not in there:
+                    samples.import_list(self.environment, sandbox, sample, self.folder)
+                    if place > 0:
+                        lists.pause(conn, lists.see(conn, sample.name)[0].id)
 
     def _greet(self, is_sample: bool) -> None:
-        """The first time with a link to sign in, alone on the last line."""
+        """Who plays the services; the first time also where the console is, and last how to sign in."""
         if is_sample:
             _say("The sandbox plays the services until you add a key of your own (make run ARGS=--help).")
         else:
@@ -134,12 +132,18 @@ class _Run:
         if not self.has_greeted:
             self.has_greeted = True
             _say(f"Sluice runs at {self.address}. Logs: {self.folder / 'log'}. Ctrl-C stops everything.")
-            _say(f"To sign in as {ADMINISTRATOR}, once:")
-            _say(self._sign_in_link())
+            self._invite()
 
-    def _sign_in_link(self) -> str:
-        said = run_flask(self.environment, "users", "add", ADMINISTRATOR, "--role", "administrator")
-        return said.splitlines()[-1]
+    def _invite(self) -> None:
+        """A link for the administrator, alone on the last line. Where only others are, nobody is added."""
+        there = {one["email"] for one in json.loads(run_flask(self.environment, "users", "list", "--json"))}
+        if there and ADMINISTRATOR not in there:
+            _say("Sign in there as always. For a forgotten password: flask users link EMAIL")
+            return
+        words = ("link", ADMINISTRATOR) if there else ("add", ADMINISTRATOR, "--role", "administrator")
+        link = run_flask(self.environment, "users", *words).splitlines()[-1]
+        _say(f"To sign in as {ADMINISTRATOR}, once:")
+        _say(link)
 
     def _watch(self, parts: Parts, is_sample: bool) -> None:
         """Start again what dies, also the database; back when other services are to be asked."""
@@ -148,7 +152,7 @@ class _Run:
                 _say(f"{name} died and was started again.")
             try:
                 with database.connect(self.url, "sluice run") as conn:
-                    if self._is_sample(conn) != is_sample:
+                    if sandbox_plays(conn, self.settings) != is_sample:
                         _say("There is a key of your own now: all starts again, without the sandbox.")
                         _say("Lists of yours that ran before hold the sandbox's answers: run them again.")
                         return
@@ -162,7 +166,15 @@ class _Run:
             _say("The database died and is there again.")
 
 
-def _put_samples_away(conn: psycopg.Connection) -> None:
+def sandbox_plays(conn: psycopg.Connection, settings: Settings) -> bool:
+    """Whether the sandbox plays the services: the rule of this module's docstring."""
+    if settings.services_url:
+        return False
+    there = keys.see(conn)
+    return all(map(samples.is_sample_key, there)) if there else not lists.see(conn)
+
+
+def put_samples_away(conn: psycopg.Connection) -> None:
     """No sample list runs on, and no sample key is ever sent to a real service."""
     for one in filter(samples.is_sample_list, lists.see(conn)):
         lists.pause(conn, one.id)

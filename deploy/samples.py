@@ -9,14 +9,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import requests
 
 from deploy.parts import PartFailed, Parts, free_port, run_flask
-from store.keys import KeySeen
+from store import keys, limits
+from store.keys import KeySeen, KeyTaken
 from store.lists import ListSeen
+from store.vault import Vault
 
 KEY_SET = "sample"
 READY_SECONDS = 30.0
@@ -111,13 +115,19 @@ def wait_for(url: str, parts: Parts, name: str) -> None:
         time.sleep(0.05)
 
 
-def add_keys(environment: Mapping[str, str]) -> None:
-    """Have the sample keys in the database."""
+def add_keys(conn: psycopg.Connection, vault: Vault) -> None:
+    """Have the sample keys in the database; those that are there stay as they are."""
     for key in KEYS:
-        words = ("--label", key.label, "--account", key.label, "--limit", key.limit, "--set", KEY_SET)
-        run_flask(
-            environment, "keys", "add", key.service, *words, secret=key.secret, may_fail="label is taken"
-        )
+        with suppress(KeyTaken), conn.transaction():
+            keys.add(
+                conn,
+                vault,
+                service=key.service,
+                label=key.label,
+                secret=key.secret,
+                limits=[limits.parse(key.limit)],
+                key_set=KEY_SET,
+            )
 
 
 def import_list(environment: Mapping[str, str], sandbox: Sandbox, one: SampleList, folder: Path) -> str:

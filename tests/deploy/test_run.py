@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import shutil
@@ -12,19 +11,27 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 import requests
+from cryptography.fernet import Fernet
 
+from deploy import samples
 from deploy.parts import free_port
-from store import database, keys, lists
+from deploy.run import put_samples_away, sandbox_plays
+from store import database, keys, limits, lists, tally
 from store.embedded.server import home_away
+from store.lists import NewList
+from store.settings import read
+from store.vault import Vault
 
 ROOT = Path(__file__).resolve().parents[2]
 LEFT_BEHIND = shutil.ignore_patterns("var", ".*", "__pycache__", "tests", "docs", "bench")
+SERVICES_URL = {"SLUICE_SERVICES_URL": "http://127.0.0.1:8100"}
 OWN_KEY = "33333333-3333-4333-8333-333333333333"
 
 
@@ -80,10 +87,15 @@ class Running:
         """The processes that it started to run this module, by pid."""
         found = {}
         for child in psutil.Process(self.process.pid).children():
-            words = child.cmdline()
-            if module in words:
-                found[child.pid] = words
+            with suppress(psutil.Error):  # it died just now
+                words = child.cmdline()
+                if module in words:
+                    found[child.pid] = words
         return found
+
+    def database_url(self) -> str:
+        """That of its workers."""
+        return psutil.Process(min(self.parts("worker"))).environ()["DATABASE_URL"]
 
     def flask(self, *arguments: str, stdin: str = "", **settings: str) -> str:
         return subprocess.run(
@@ -141,19 +153,22 @@ def test_one_command_runs_everything_and_ctrl_c_ends_everything(
     running.wait_for("worker-")
     until(lambda: len(running.parts("worker").keys() - killed) == 1)
 
-    def moved() -> dict[str, int]:
-        seen = json.loads(running.flask("lists", "status", "--json"))
-        return {one["name"]: one["rows"]["done"] for one in seen}
+    with database.connect(running.database_url(), "test") as conn:
 
-    until(lambda: moved()["Sample: UK companies"] > 0, 20)
-    assert moved()["Sample: US companies"] == 0
+        def ended(name: str) -> int:
+            (one,) = lists.see(conn, name)
+            return sum(count.n for count in tally.read(conn, [one.id]) if count.status in ("done", "failed"))
+
+        until(lambda: ended("Sample: UK companies") > 0, 20)
+        assert ended("Sample: US companies") == 0
 
     everything = psutil.Process(running.process.pid).children(recursive=True)
-    servers = [p for p in psutil.process_iter() if f"{running.checkout}/var" in " ".join(p.cmdline() or ())]
+    servers = [p for p in psutil.process_iter(["cmdline"]) if is_server_of(running.checkout, p)]
+    assert servers
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(15) == 0
     gone, alive = psutil.wait_procs([*everything, *servers], timeout=5)
-    assert (len(gone) >= 8, alive) == (True, [])
+    assert (len(gone) >= 9, alive) == (True, [])
     with socket.socket() as tried:
         assert tried.connect_ex(("127.0.0.1", running.port)) != 0
 
@@ -179,22 +194,46 @@ def test_a_key_of_ones_own_sends_the_sandbox_away_and_is_never_sent_there(
         assert {one.state for one in lists.see(conn)} == {"paused"}
 
 
-def test_work_of_somebodys_own_meets_no_sandbox_and_no_sample(
-    run: Callable[..., Running], dsn: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text("CompanyNumber\n09355500\n")
-    flask = (sys.executable, "-m", "flask", "lists", "import", str(file))
-    words = (*flask, "--name", "mine", "--service", "companies_house")
-    environment = {**os.environ, "DATABASE_URL": dsn, "FLASK_APP": "wsgi"}
-    subprocess.run(words, cwd=ROOT, env=environment, check=True, capture_output=True)
+def is_server_of(checkout: Path, process: psutil.Process) -> bool:
+    """Whether it is a PostgreSQL of this checkout."""
+    homes = (checkout / "var" / "postgres", home_away((checkout / "var").resolve()))
+    line = " ".join(process.info["cmdline"] or ())
+    return any(f"-D {home}" in line for home in homes)
 
-    running = run(DATABASE_URL=dsn)
-    running.wait_for("http")
-    assert running.parts("sandbox") == {}
-    with database.connect(dsn, "test") as conn:
-        assert [one.name for one in lists.see(conn)] == ["mine"]
-        assert keys.see(conn) == []
+
+def add_own_key(conn: psycopg.Connection, vault: Vault) -> None:
+    limit = limits.parse("600/5m")
+    keys.add(conn, vault, service="companies_house", label="mine", secret=OWN_KEY, limits=[limit])
+
+
+def test_who_plays_the_services_is_decided_by_keys(conn: psycopg.Connection) -> None:
+    vault, alone, asked = Vault([Fernet.generate_key().decode()]), read({}), read(SERVICES_URL)
+    new = NewList("mine", "companies_house", ["name"])
+    assert sandbox_plays(conn, alone)  # an empty database gets the samples
+    assert not sandbox_plays(conn, asked)
+    with conn.transaction(force_rollback=True):
+        lists.create(conn, new)
+        assert not sandbox_plays(conn, alone)  # somebody's work, whose keys are still to come
+    samples.add_keys(conn, vault)
+    samples.add_keys(conn, vault)
+    lists.create(conn, new)
+    assert sandbox_plays(conn, alone)  # a list to try it with
+    add_own_key(conn, vault)
+    assert not sandbox_plays(conn, alone)
+
+
+def test_samples_are_put_away_and_nothing_else(conn: psycopg.Connection) -> None:
+    vault = Vault([Fernet.generate_key().decode()])
+    samples.add_keys(conn, vault)
+    add_own_key(conn, vault)
+    for name in ("mine", samples.RUN_LISTS[0].name):
+        lists.create(conn, NewList(name, "companies_house", ["name"]))
+    put_samples_away(conn)
+    assert {one.name: one.state for one in lists.see(conn)} == {
+        "mine": "active",
+        samples.RUN_LISTS[0].name: "paused",
+    }
+    assert {key.label for key in keys.see(conn) if key.state == "active"} == {"mine"}
 
 
 def test_a_busy_port_is_one_line_before_anything_starts(checkout: Path) -> None:
