@@ -42,7 +42,8 @@ total AS (
 minute AS (
     INSERT INTO tally_minute AS t (list_id, minute, status, outcome, cause, n)
     SELECT list_id, date_trunc('minute', at), status, outcome, cause, sum(n) FROM kept
-    WHERE n > 0 AND status IN ('done', 'failed') AND isfinite(at) GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+    WHERE n > 0 AND status IN ('done', 'failed') AND isfinite(at)
+    GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
     ON CONFLICT (list_id, minute, status, outcome, cause) DO UPDATE SET n = t.n + excluded.n)
 SELECT count(*) FROM gone
 """

@@ -117,9 +117,7 @@ def test_answers_outlive_loss_retry_and_claim(
     conn.execute("UPDATE job SET run_at = now() - interval '1 hour' WHERE id = %s", (claim.id,))
     (again,) = take(conn, who)
     assert again.id == claim.id
-    claims.settle(
-        conn, [replace(settlement(again), status=Status.FAILED, cause="x", outcome=None, result=None)]
-    )
+    claims.settle(conn, [settlement(again, Status.FAILED)])
     assert jobs.retry(conn, again.list_id) == 1
     assert claim.id in answers.of_jobs(conn, [claim.id])
 

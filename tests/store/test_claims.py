@@ -206,20 +206,20 @@ def test_a_worker_that_is_not_running_claims_nothing(
     assert take(conn, who) == []
 
 
-def test_exactly_the_batch_is_locked(
-    dsn: str, connect: Connect, a_key: A, a_list: A, a_worker: AWorker
+def test_exactly_the_batch_is_locked_and_nobody_waits_for_it(
+    dsn: str, connect: Connect, a_key: A, a_list: A, a_worker: AWorker, take: Take
 ) -> None:
     one, other = connect(), connect()
+    other.execute("SET lock_timeout = '2s'")
     a_key(one)
     for _ in range(5):
         a_list(one, 20)
-    who = a_worker(one)
+    first, second = a_worker(one), a_worker(one)
     with one.transaction():
-        claimed = claims.claim(one, who.id, "registry", None, n=7, soon_seconds=2.0).claims
-        free = other.execute("SELECT id FROM job FOR UPDATE SKIP LOCKED").fetchall()
-        assert len(claimed) == 7
-        assert len(free) == 93
-        assert not {claim.id for claim in claimed} & {row[0] for row in free}
+        claimed = {claim.id for claim in take(one, first, 7)}
+        free = {row[0] for row in other.execute("SELECT id FROM job FOR UPDATE SKIP LOCKED")}
+        assert (len(claimed), len(free), len(claimed & free)) == (7, 93, 0)
+        assert {claim.id for claim in take(other, second, 100)} == free
 
 
 def test_many_workers_claim_every_job_exactly_once(

@@ -10,12 +10,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from store import keys, ledger
 from store.ledger import Busy, NoKey, Reservation
-from store.limits import Limit
+from store.limits import Limit, parse
 
 A = Callable[..., int]
 _number = count()
@@ -71,8 +71,9 @@ ASK = st.tuples(
 
 
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to make a run smaller takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
@@ -95,16 +96,27 @@ def test_no_limit_is_ever_exceeded_as_the_service_counts(
     assert [over_limit(sent, limit) for limit in limits] == [0] * len(limits)
 
 
+CONSTANT: list[Ask] = [(0.03, 16, 0.2)] * 120
+
+
+@pytest.mark.parametrize("texts", ["5/s", "40/2s", "120/s", "150/2s", "7/s 15/3s"])
+def test_no_limit_is_exceeded_under_constant_demand(
+    conn: psycopg.Connection, clock: Any, a_key: A, texts: str
+) -> None:
+    limits = [parse(text) for text in texts.split()]
+    a_key(conn, *texts.split())
+    for seed in range(2):
+        sent = sends(conn, clock, "registry", limits, CONSTANT, seed)
+        assert [over_limit(sent, limit) for limit in limits] == [0] * len(limits)
+        clock.advance(10.0)
+
+
 def test_without_the_guard_limits_are_exceeded(conn: psycopg.Connection, clock: Any, a_key: A) -> None:
-    """Shows that the test above would see it."""
-    exceeded = 0
+    """Shows that the tests above would see it."""
     limit = Limit(5, 1)
-    for seed in range(5):
-        service = f"service {seed}"
-        a_key(conn, str(limit), service=service)
-        conn.execute("UPDATE allowance SET guard_seconds = 0")
-        exceeded += over_limit(sends(conn, clock, service, [limit], [(0.05, 4, 0.2)] * 60, seed), limit)
-    assert exceeded > 0
+    a_key(conn, str(limit))
+    conn.execute("UPDATE allowance SET guard_seconds = 0")
+    assert over_limit(sends(conn, clock, "registry", [limit], CONSTANT, 1), limit) > 0
 
 
 @pytest.mark.parametrize("text", ["5/s", "20/10s", "60/m", "300/m"])
@@ -113,10 +125,10 @@ def test_a_limit_is_used_to_its_ceiling(conn: psycopg.Connection, clock: Any, a_
     a_key(conn, text)
     (limit,) = keys.see(conn)[0].limits
     granted = 0
-    for _ in range(750):
+    for _ in range(500):
         granted += len(reserve(conn, 16, ahead=0.2).in_seconds)
         clock.advance(0.1)
-    windows = 75.0 / (limit.per_seconds + limit.guard_seconds + limit.grain_seconds + 0.2)
+    windows = 50.0 / (limit.per_seconds + limit.guard_seconds + limit.grain_seconds + 0.2)
     assert granted >= limit.amount * windows * 0.97
 
 
@@ -221,7 +233,9 @@ def test_an_account_that_does_not_rest_goes_first(conn: psycopg.Connection, cloc
         a_key(conn, "10/s")
     resting = reserve(conn)
     ledger.rest_account(conn, resting.account_id, 30.0, "rate_limited")
-    assert {reserve(conn).account_id for _ in range(4)} != {resting.account_id}
+    others = [reserve(conn) for _ in range(4)]
+    assert resting.account_id not in {answer.account_id for answer in others}
+    assert sum(len(answer.in_seconds) for answer in others) == 4
 
 
 def test_an_answer_never_shortens_a_rest(conn: psycopg.Connection, clock: Any, a_key: A) -> None:
@@ -266,6 +280,7 @@ def test_somebody_at_the_account_is_busy_and_not_without_a_key(
     dsn: str, connect: Callable[[], psycopg.Connection], a_key: A
 ) -> None:
     one, other = connect(), connect()
+    other.execute("SET lock_timeout = '2s'")
     for _ in range(2):
         a_key(one, "10/s", account="shared")
     with one.transaction():

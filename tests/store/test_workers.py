@@ -349,6 +349,46 @@ def test_a_beat_never_waits_for_the_row_of_another_worker(
     assert state_of(one, late) == "running"
 
 
+def test_two_beats_at_once_free_a_job_once_and_neither_waits(
+    dsn: str, connect: Connect, a_key: A, a_list: A, a_worker: AWorker, take: Take, beat: Beat
+) -> None:
+    one, other = connect(), connect()
+    other.execute("SET lock_timeout = '2s'")
+    a_key(one)
+    a_list(one, 3)
+    nobody, first, second = (a_worker(one) for _ in range(3))
+    take(one, nobody, 3)
+    one.execute("DELETE FROM worker WHERE id = %s", (nobody.id,))
+    with one.transaction():
+        assert beat(one, first).recovered == 3
+        assert beat(other, second).recovered == 0
+    assert beat(other, second).recovered == 0
+    assert one.execute("SELECT sum(losses) FROM job").fetchone() == (3,)
+
+
+def test_a_settlement_on_its_way_is_neither_waited_for_nor_undone(
+    dsn: str,
+    connect: Connect,
+    a_key: A,
+    a_list: A,
+    a_worker: AWorker,
+    take: Take,
+    beat: Beat,
+    settlement: Settle,
+) -> None:
+    one, other = connect(), connect()
+    other.execute("SET lock_timeout = '2s'")
+    a_key(one)
+    a_list(one, 1)
+    late, watcher = a_worker(one, lease_seconds=0.0), a_worker(one)
+    (claim,) = take(one, late)
+    with one.transaction():
+        assert claims.settle(one, [settlement(claim)]) == set()
+        assert beat(other, watcher).recovered == 0
+    assert beat(other, watcher).recovered == 0
+    assert see(one, claim.id).status == "done"
+
+
 def test_many_beats_at_once_free_each_job_once_and_never_deadlock(
     dsn: str, connect: Connect, a_key: A, a_list: A, a_worker: AWorker, take: Take, beat: Beat
 ) -> None:
