@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -79,9 +79,9 @@ class KeyFacts:
     last_error: str | None
     rest_seconds: float
     rest_cause: str | None
-    amounts: tuple[int, ...] = ()
-    per_seconds: tuple[float, ...] = ()
-    used: tuple[int, ...] = ()
+    amounts: Sequence[int] = ()
+    per_seconds: Sequence[float] = ()
+    used: Sequence[int] = ()
     calls: int = 0
     jobs: int = 0
     limited: int = 0
