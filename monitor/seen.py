@@ -137,7 +137,7 @@ class ChannelFacts:
 
 @dataclass(frozen=True, slots=True)
 class OwnFacts:
-    """What concerns the monitor itself. `clock_ahead_seconds`: this machine's clock against the database's."""
+    """The monitor itself. `clock_ahead_seconds`: its machine's clock against the database's."""
 
     looked_at: datetime | None = None
     counts_off: int = 0

@@ -32,21 +32,18 @@ from store import pulse, workers
 
 T = TypeVar("T")
 
-ENDS = """
-ends AS MATERIALIZED (  -- folded and appended ends of the last minutes
-    SELECT list_id, minute AS at, status, cause, n FROM tally_minute
+LISTS = """
+WITH ends AS MATERIALIZED (  -- folded and appended ends of the last minutes
+    SELECT list_id, minute AS at, status, n FROM tally_minute
     WHERE minute > now() - %(span)s * interval '1 second'
     UNION ALL
-    SELECT list_id, at, status, cause, n FROM tally_delta
-    WHERE n > 0 AND status IN ('done', 'failed') AND at > now() - %(span)s * interval '1 second')
-"""
-
-LISTS = f"""
-WITH {ENDS},
+    SELECT list_id, at, status, n FROM tally_delta
+    WHERE n > 0 AND status IN ('done', 'failed') AND at > now() - %(span)s * interval '1 second'),
 counts AS (
     SELECT list_id, sum(n) FILTER (WHERE status = 'pending') AS pending,
            sum(n) FILTER (WHERE status = 'in_progress') AS in_progress,
-           sum(n) FILTER (WHERE status = 'done') AS done, sum(n) FILTER (WHERE status = 'failed') AS failed
+           sum(n) FILTER (WHERE status = 'done') AS done,
+           sum(n) FILTER (WHERE status = 'failed') AS failed
     FROM (SELECT list_id, status, n FROM tally UNION ALL SELECT list_id, status, n FROM tally_delta) t
     GROUP BY 1),
 rates AS (
@@ -59,10 +56,14 @@ rates AS (
 SELECT l.id, l.name, l.service, l.state, l.priority, l.start_at, l.due_by, l.finished_at,
        (SELECT j.run_at FROM job j WHERE j.list_id = l.id AND j.status = 'pending' AND l.state = 'active'
         ORDER BY j.run_at, j.id LIMIT 1) AS oldest_due_at,
-       coalesce(c.pending, 0)::bigint AS pending, coalesce(c.in_progress, 0)::bigint AS in_progress,
-       coalesce(c.done, 0)::bigint AS done, coalesce(c.failed, 0)::bigint AS failed,
-       coalesce(r.done_recent, 0)::bigint AS done_recent, coalesce(r.failed_recent, 0)::bigint AS failed_recent,
-       coalesce(r.done_before, 0)::bigint AS done_before, coalesce(r.failed_before, 0)::bigint AS failed_before,
+       coalesce(c.pending, 0)::bigint AS pending,
+       coalesce(c.in_progress, 0)::bigint AS in_progress,
+       coalesce(c.done, 0)::bigint AS done,
+       coalesce(c.failed, 0)::bigint AS failed,
+       coalesce(r.done_recent, 0)::bigint AS done_recent,
+       coalesce(r.failed_recent, 0)::bigint AS failed_recent,
+       coalesce(r.done_before, 0)::bigint AS done_before,
+       coalesce(r.failed_before, 0)::bigint AS failed_before,
        r.last_end_at
 FROM list l LEFT JOIN counts c ON c.list_id = l.id LEFT JOIN rates r ON r.list_id = l.id
 WHERE l.state = 'active' OR l.finished_at > now() - interval '1 day'
@@ -105,7 +106,8 @@ ORDER BY k.id
 """
 
 SERVICES = """
-SELECT name, greatest(extract(epoch FROM rest_until - clock_timestamp()), 0)::float8 AS rest_seconds, rest_cause
+SELECT name, greatest(extract(epoch FROM rest_until - clock_timestamp()), 0)::float8 AS rest_seconds,
+       rest_cause
 FROM service ORDER BY name
 """
 

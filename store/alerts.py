@@ -45,7 +45,8 @@ ON CONFLICT (rule, subject) WHERE resolved_at IS NULL DO NOTHING
 SEEN_AGAIN = """
 UPDATE alert a SET last_seen_at = %(now)s, seen = a.seen + 1, clear_from = NULL, severity = g.severity,
     message = g.message, link = g.link, seen_from = CASE WHEN g.anew THEN %(now)s ELSE a.seen_from END
-FROM unnest(%(id)s::bigint[], %(severity)s::text[], %(message)s::text[], %(link)s::text[], %(anew)s::boolean[])
+FROM unnest(%(id)s::bigint[], %(severity)s::text[], %(message)s::text[], %(link)s::text[],
+            %(anew)s::boolean[])
   AS g(id, severity, message, link, anew)
 WHERE a.id = g.id AND a.resolved_at IS NULL
 """
@@ -183,13 +184,11 @@ def watch(conn: psycopg.Connection, found: Sequence[Found], now: datetime) -> in
     return conn.execute(WATCH, {"now": now, **_columns(found)}).rowcount
 
 
-def seen_again(
-    conn: psycopg.Connection, seen: Sequence[tuple[int, Found, bool]], now: datetime
-) -> int:
-    """These (id, what was found, whether its time begins anew) were found; returns how many are unresolved."""
-    values = _columns([found for _, found, _ in seen])
-    values |= {"id": [id_ for id_, _, _ in seen], "anew": [anew for _, _, anew in seen]}
-    return conn.execute(SEEN_AGAIN, {"now": now, **values}).rowcount
+def seen_again(conn: psycopg.Connection, seen: Sequence[tuple[int, Found, bool]], now: datetime) -> int:
+    """These (id, what was found, whether its time begins anew) were found; returns for how many it counts."""
+    columns = _columns([found for _, found, _ in seen])
+    ids, anew = [id_ for id_, _, _ in seen], [begins for _, _, begins in seen]
+    return conn.execute(SEEN_AGAIN, {"now": now, "id": ids, "anew": anew, **columns}).rowcount
 
 
 def not_seen(conn: psycopg.Connection, ids: Sequence[int], now: datetime) -> int:

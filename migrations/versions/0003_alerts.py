@@ -78,7 +78,8 @@ CREATE TABLE monitor (
     channels    text[] NOT NULL DEFAULT '{}',
     checked_at  timestamptz,
     counts_off  bigint NOT NULL DEFAULT 0 CHECK (counts_off >= 0),
-    CONSTRAINT monitor_leader CHECK ((leader IS NULL) = (name IS NULL) AND (leader IS NULL) = (version IS NULL))
+    CONSTRAINT monitor_leader CHECK ((leader IS NULL) = (name IS NULL)
+                                     AND (leader IS NULL) = (version IS NULL))
 ) WITH (fillfactor = 10);
 INSERT INTO monitor DEFAULT VALUES;
 """

@@ -153,7 +153,7 @@ RULES = (
         resting,
         Damping(for_seconds=30, clear_seconds=120),
         f"The service asked this key's account to pause for more than {duration(LONG_REST_SECONDS)}.",
-        "It comes back by itself. If it happens often, somebody else uses the key or its limit is set too high.",
+        "It comes back by itself. If it happens often, somebody else uses the key, or its limit is too high.",
     ),
     Rule(
         "rate_limited",
@@ -166,8 +166,8 @@ RULES = (
         "no_usable_key",
         none_usable,
         Damping(for_seconds=60, clear_seconds=60),
-        "Jobs are due and every key of their service is rejected, exhausted, disabled or resting, or there is "
-        "none. The jobs wait; none fails.",
+        "Jobs are due and every key of their service is rejected, exhausted, disabled or resting, or "
+        "there is none. The jobs wait; none fails.",
         "Add a key, or enable one after its cause is fixed.",
     ),
     Rule(

@@ -89,7 +89,7 @@ RULES = (
         "counts_disagree",
         counts_disagree,
         Damping(for_seconds=0, clear_seconds=60, tells_end=False),
-        "The counts on the pages differed from the table of jobs. They have been corrected; no job is harmed.",
+        "The counts on the pages differed from the table of jobs. They are corrected; no job is harmed.",
         "Something other than Sluice has changed the job table, or there is a bug. Report it with the time.",
     ),
     Rule(
@@ -110,7 +110,7 @@ RULES = (
         "clock_off",
         clock_off,
         Damping(for_seconds=60, clear_seconds=300),
-        "Clocks that differ make times in logs misleading and dated pauses of services too long or too short.",
+        "Clocks that differ make times in logs misleading and pauses up to a date too long or too short.",
         "Turn on time synchronisation on the database's and the workers' machines.",
     ),
     Rule(
