@@ -22,7 +22,7 @@ from monitor.episodes import (
     Watch,
     changes,
 )
-from monitor.rule import dampings, judge
+from monitor.rule import Judged, dampings, judge
 from monitor.rules import RULES
 from store import alerts
 
@@ -33,9 +33,16 @@ def look(conn: psycopg.Connection, channels: Sequence[str], disk: Path) -> bool:
     """Look once. True: something is to be told. Every change is guarded, so a second looker does no harm."""
     seen = snapshot.take(conn, disk)
     judged = judge(seen, RULES.values())
-    alerts.watch(conn, judged.found, seen.now)
-    episodes = [e for e in alerts.unresolved(conn, seen.now) if e.rule not in judged.broken]
-    return apply(conn, changes(episodes, judged.found, dampings(RULES), seen.now), channels, seen.now)
+    wanted = _changes(conn, judged, seen.now)
+    if new := [change.found for change in wanted if isinstance(change, Watch)]:
+        alerts.watch(conn, new, seen.now)
+        wanted = _changes(conn, judged, seen.now)
+    return apply(conn, wanted, channels, seen.now)
+
+
+def _changes(conn: psycopg.Connection, judged: Judged, now: datetime) -> list[Change]:
+    episodes = [e for e in alerts.unresolved(conn, now) if e.rule not in judged.broken]
+    return changes(episodes, judged.found, dampings(RULES), now)
 
 
 def apply(conn: psycopg.Connection, wanted: Sequence[Change], channels: Sequence[str], now: datetime) -> bool:
@@ -43,8 +50,8 @@ def apply(conn: psycopg.Connection, wanted: Sequence[Change], channels: Sequence
     alerts.seen_again(conn, [(c.id, c.found, c.anew) for c in wanted if isinstance(c, SeenAgain)], now)
     alerts.not_seen(conn, [c.id for c in wanted if isinstance(c, NotSeen)], now)
     alerts.forget(conn, [c.id for c in wanted if isinstance(c, Forget)])
-    # A list and not a generator: all are written, whichever is to be told.
-    return any([_applied(conn, change, channels, now) for change in wanted])
+    told = [_applied(conn, change, channels, now) for change in wanted]
+    return any(told)
 
 
 def _applied(conn: psycopg.Connection, change: Change, channels: Sequence[str], now: datetime) -> bool:

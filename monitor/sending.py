@@ -28,7 +28,7 @@ def send_due(conn: psycopg.Connection, channel: Channel, public_url: str | None)
     accepted = 0
     while taken := deliveries.take(conn, channel.name, HOLD_SECONDS):
         try:
-            channel.send(notice(taken, public_url))
+            remark = channel.send(notice(taken, public_url))
         except NotSent as error:
             _failed(conn, channel, taken, str(error))
             return accepted
@@ -36,8 +36,9 @@ def send_due(conn: psycopg.Connection, channel: Channel, public_url: str | None)
             log.exception("%s: a message could not be made or sent", channel.name)
             _failed(conn, channel, taken, f"a bug: {type(error).__name__}")
             return accepted
-        deliveries.sent(conn, taken)
-        log.info("%s: told that alert %s %s", channel.name, taken.alert_id or "(test)", taken.kind)
+        deliveries.sent(conn, taken, remark)
+        subject = f"alert {taken.alert_id}" if taken.alert_id else "by request"
+        log.info("%s: sent (%s, %s)%s", channel.name, subject, taken.kind, f", {remark}" if remark else "")
         accepted += 1
     return accepted
 

@@ -57,7 +57,7 @@ FROM taken t LEFT JOIN alert a ON a.id = t.alert_id LEFT JOIN alert_rule r ON r.
 """
 
 SENT = """
-UPDATE delivery SET state = 'sent', sent_at = clock_timestamp(), last_error = NULL
+UPDATE delivery SET state = 'sent', sent_at = clock_timestamp(), last_error = %(remark)s
 WHERE id = %(id)s AND state = 'pending'
 """
 
@@ -138,9 +138,10 @@ def take(conn: psycopg.Connection, channel: str, hold_seconds: float) -> Taken |
         return cursor.execute(TAKE, {"channel": channel, "hold": hold_seconds}).fetchone()
 
 
-def sent(conn: psycopg.Connection, taken: Taken) -> bool:
-    """The channel has accepted it. False: another try was accepted before."""
-    return conn.execute(SENT, {"id": taken.id}).rowcount == 1
+def sent(conn: psycopg.Connection, taken: Taken, remark: str | None = None) -> bool:
+    """The channel has accepted it, perhaps not for everybody. False: another try was accepted before."""
+    kept = text(remark, MAX_ERROR) if remark else None
+    return conn.execute(SENT, {"id": taken.id, "remark": kept}).rowcount == 1
 
 
 def failed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import smtplib
 import ssl
+from contextlib import closing, suppress
 from email.message import EmailMessage
 from email.utils import formatdate
 
@@ -16,21 +17,26 @@ LONGEST_REASON = 200
 
 
 class Email:
-    """`send` returns when the server has accepted the message for every address."""
+    """`send` returns when the server has accepted the message for one address at least.
+
+    Sending it again for the one that was refused would tell the others again and again.
+    """
 
     name = "email"
 
     def __init__(self, settings: EmailSettings) -> None:
         self._settings = settings
 
-    def send(self, notice: Notice) -> None:
+    def send(self, notice: Notice) -> str | None:
         try:
-            with self._connect() as server:
+            server = self._connect()
+            with closing(server):
                 refused = server.send_message(message(notice, self._settings))
+                with suppress(OSError, smtplib.SMTPException):  # it is accepted, whatever comes now
+                    server.quit()
         except (OSError, smtplib.SMTPException) as error:
             raise NotSent(self._reason(error)) from None
-        if refused:
-            raise NotSent(self._hidden(f"refused for {', '.join(sorted(refused))}"))
+        return self._hidden(f"refused for {', '.join(sorted(refused))}") if refused else None
 
     def _connect(self) -> smtplib.SMTP:
         s = self._settings

@@ -63,8 +63,8 @@ class Channel(Protocol):
 
     name: str
 
-    def send(self, notice: Notice) -> None:
-        """Hand it over; return only when it was accepted. Raises `NotSent`."""
+    def send(self, notice: Notice) -> str | None:
+        """Hand it over; return only when it was accepted, with a remark if not by all. Raises `NotSent`."""
 
 
 def notice(taken: Taken, public_url: str | None) -> Notice:

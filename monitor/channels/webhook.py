@@ -29,7 +29,7 @@ class Webhook:
     def __init__(self, settings: WebhookSettings) -> None:
         self._settings = settings
 
-    def send(self, notice: Notice) -> None:
+    def send(self, notice: Notice) -> str | None:
         content, seconds = body(notice), int(time.time())
         headers = {
             "Content-Type": "application/json",
@@ -54,6 +54,7 @@ class Webhook:
             raise NotSent(f"the receiver could not be reached ({type(error).__name__})") from None
         if status >= FIRST_REFUSED_STATUS:
             raise NotSent(f"the receiver answered {status}")
+        return None
 
 
 def body(notice: Notice) -> bytes:
