@@ -33,7 +33,7 @@ GOODBYE_SECONDS = 0.5
 
 
 class Monitor:
-    """One process's monitor. Each step has a connection of its own and leaves nothing behind when it fails."""
+    """One process's monitor. Each step has a connection of its own, so none inherits a broken one."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Monitor:
 
     def run(self) -> None:
         """Look again and again until `stop`, while the lead is ours."""
-        self._schedule.every(self._every_seconds, "look", partial(self._step, "look", self._look_and_wake))
+        self._schedule.every(self._every_seconds, "look", self._turn)
         for channel in self._channels:
             send = partial(self._step, channel.name, partial(self._send, channel))
             self._schedule.every(self._every_seconds, channel.name, send)
@@ -81,16 +81,22 @@ class Monitor:
             self._look(conn)
             self._check_counts(conn)
             for channel in self._channels:
+                self._leads(conn)
                 self._send(channel, conn)
             pulse.step_down(conn, self.who.id)
         return True
+
+    def _turn(self) -> None:
+        """A look, and the sign of life: a database that is away is no reason to be restarted."""
+        self._step("look", self._look_and_wake)
+        watchdog.tell("WATCHDOG=1")
 
     def _step(self, name: str, run: Callable[[psycopg.Connection], None]) -> None:
         """One turn of a job; what stops it is said in one line, and its next turn comes."""
         try:
             with database.connect(self._url, "sluice monitor") as conn:
                 run(conn)
-        except psycopg.Error as error:
+        except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
             if not self._stop.is_set():
                 log.warning("%s: the database is away: %s", name, " ".join(str(error).split()))
 
@@ -98,7 +104,6 @@ class Monitor:
         if self._leads(conn) and self._look(conn):
             for channel in self._channels:
                 self._schedule.soon(channel.name)
-        watchdog.tell("WATCHDOG=1")
 
     def _leads(self, conn: psycopg.Connection) -> bool:
         """Take or renew the lead."""
@@ -141,8 +146,11 @@ class Monitor:
 
     def _step_down(self) -> None:
         """Leave the lead to another at once; without the database its lease runs out by itself."""
-        leave = partial(self._step, "goodbye", lambda conn: _left(conn, self.who))
-        thread = threading.Thread(target=leave, daemon=True)
+
+        def leave(conn: psycopg.Connection) -> None:
+            pulse.step_down(conn, self.who.id)
+
+        thread = threading.Thread(target=self._step, args=("goodbye", leave), daemon=True)
         thread.start()
         thread.join(GOODBYE_SECONDS)
 
@@ -159,7 +167,3 @@ def rule_texts() -> list[RuleText]:
         )
         for rule in RULES.values()
     ]
-
-
-def _left(conn: psycopg.Connection, who: Leader) -> None:
-    pulse.step_down(conn, who.id)

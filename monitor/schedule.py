@@ -22,7 +22,7 @@ class DaemonThreads(Executor):
         def run() -> None:
             try:
                 future.set_result(fn(*args, **kwargs))
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - the scheduler logs it
                 future.set_exception(error)
 
         threading.Thread(target=run, daemon=True).start()

@@ -189,7 +189,8 @@ def _email(environ: Mapping[str, str]) -> EmailSettings | None:
     addresses = tuple(address.strip() for address in to.split(","))
     for name, address in (*((names[0], address) for address in addresses), (names[1], sender)):
         if not _ADDRESS.fullmatch(address):
-            raise BadSetting(f"{name} holds “{address}”: it must be an address like ops@example.com")
+            shown = " ".join(address.split())
+            raise BadSetting(f"{name} holds “{shown}”: it must be an address like ops@example.com")
     url = _split(smtp)
     extras = parse_qsl(url.query, keep_blank_values=True) if url else []
     is_plain = url is not None and url.path in {"", "/"} and extras in ([], [("starttls", "")])
