@@ -38,7 +38,8 @@ FROM unnest(%(rule)s::text[], %(subject)s::text[], %(severity)s::text[], %(messa
             %(link)s::text[]) AS g(rule, subject, severity, message, link)
 LEFT JOIN LATERAL (
     SELECT * FROM (SELECT * FROM alert a WHERE a.rule = g.rule AND a.subject = g.subject
-                   ORDER BY a.opened_at DESC, a.id DESC LIMIT 1) last WHERE last.muted_until > %(now)s) m ON true
+                   ORDER BY a.opened_at DESC, a.id DESC LIMIT 1) last
+    WHERE last.muted_until > %(now)s) m ON true
 ON CONFLICT (rule, subject) WHERE resolved_at IS NULL DO NOTHING
 """
 
