@@ -74,6 +74,7 @@ class Tell:
     id: int
     told: int
     kind: Kind
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +119,25 @@ def _lasts(episode: Episode, found: Found, damping: Damping, now: datetime) -> l
     kept = Found(found.rule, found.subject, Severity(worst), found.message, found.link)
     changed: list[Change] = [SeenAgain(episode.id, kept, anew)]
     if is_open or now - since >= timedelta(seconds=damping.for_seconds):
-        changed += _told(episode, worst, now)
+        changed += _told(episode, kept, now)
     return changed
 
 
-def _told(episode: Episode, severity: str, now: datetime) -> list[Change]:
+def _told(episode: Episode, found: Found, now: datetime) -> list[Change]:
     """Tell once that it opened, again when it got worse, and from time to time until somebody cares."""
     if episode.is_muted:
         return [] if episode.opened_at else [OpenQuietly(episode.id)]
     if episode.told_at is None:
-        return [Tell(episode.id, 0, Kind.OPENED)]
-    got_worse = RANK[severity] > RANK[episode.severity]
-    remind = REMIND_SECONDS.get(severity)
+        return [Tell(episode.id, 0, Kind.OPENED, found.message)]
+    got_worse = RANK[found.severity] > RANK[episode.severity]
+    remind = REMIND_SECONDS.get(found.severity)
     is_time = (
         remind is not None
         and not episode.is_acknowledged
         and now - episode.told_at >= timedelta(seconds=remind)
     )
-    return [Tell(episode.id, episode.told, Kind.REMINDER)] if got_worse or is_time else []
+    again = Tell(episode.id, episode.told, Kind.REMINDER, found.message)
+    return [again] if got_worse or is_time else []
 
 
 def _gone(episode: Episode, damping: Damping, now: datetime) -> list[Change]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from apscheduler.executors.pool import BasePoolExecutor
+from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
@@ -52,7 +54,8 @@ class Schedule:
 
     def soon(self, name: str) -> None:
         """Run it now if it does not run already, and go on as before."""
-        self._scheduler.modify_job(name, next_run_time=datetime.now(UTC))
+        with suppress(JobLookupError):  # stopped meanwhile
+            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC))
 
     def start(self) -> None:
         self._scheduler.start()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from services.registry import SERVICES
+
 LONGEST_NAME = 80
 
 
@@ -40,6 +42,12 @@ def one_line(text: str, longest: int) -> str:
 def quoted(name: str) -> str:
     """A name that somebody chose, in quotes."""
     return f"“{one_line(name, LONGEST_NAME)}”"
+
+
+def titled(service: str) -> str:
+    """A service as people know it: `Companies House`."""
+    known = SERVICES.get(service)
+    return known.title if known else one_line(service, LONGEST_NAME)
 
 
 def because(reason: str | None) -> str:

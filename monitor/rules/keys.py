@@ -11,7 +11,7 @@ from datetime import timedelta
 from monitor.episodes import Damping
 from monitor.rule import Finding, Rule
 from monitor.seen import KeyFacts, Snapshot
-from monitor.words import because, count, duration, moment, quoted
+from monitor.words import because, count, duration, moment, quoted, titled
 from store.alerts import Severity
 
 LONG_REST_SECONDS = 600.0
@@ -38,7 +38,7 @@ def _out_of_use(snapshot: Snapshot, state: str, what: str) -> Iterator[Finding]:
             yield Finding(
                 f"key:{key.id}",
                 Severity.CRITICAL if is_last else Severity.WARNING,
-                f"Key {quoted(key.label)} of {key.service} {what}{because(key.last_error)}",
+                f"Key {quoted(key.label)} of {titled(key.service)} {what}{because(key.last_error)}",
                 f"/keys/{key.id}",
             )
 
@@ -51,7 +51,8 @@ def resting(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(
                 f"account:{account}",
                 Severity.WARNING,
-                f"Key {quoted(key.label)} of {key.service} rests until {until}{because(key.rest_cause)}",
+                f"Key {quoted(key.label)} of {titled(key.service)} rests until {until}"
+                f"{because(key.rest_cause)}",
                 f"/keys/{key.id}",
             )
 
@@ -63,7 +64,7 @@ def rate_limited(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(
                 f"key:{key.id}",
                 Severity.WARNING,
-                f"Key {quoted(key.label)} of {key.service} is over its limit at the service: 429 to "
+                f"Key {quoted(key.label)} of {titled(key.service)} is over its limit at the service: 429 to "
                 f"{key.limited:,} of its last {count(key.calls, 'call')}",
                 f"/keys/{key.id}",
             )
@@ -84,7 +85,7 @@ def none_usable(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(
             f"service:{service}",
             Severity.CRITICAL,
-            f"No key of {service} can be used{back}: {waiting} wait",
+            f"No key of {titled(service)} can be used{back}: {waiting} wait",
             "/keys",
         )
 
@@ -103,8 +104,8 @@ def quota_short(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(
                 f"service:{service}",
                 Severity.WARNING,
-                f"The quota of {service} runs out before its work is done: about {count(needed, 'call')} for "
-                f"{count(left, 'job')}, {sum(limited):,} left",
+                f"The quota of {titled(service)} runs out before its work is done: about "
+                f"{count(needed, 'call')} for {count(left, 'job')}, {sum(limited):,} left",
                 "/keys",
             )
 
@@ -128,7 +129,7 @@ def service_resting(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(
                 f"service:{seen.name}",
                 Severity.WARNING,
-                f"{seen.name} is not called for another {back}{because(seen.rest_cause)}",
+                f"{titled(seen.name)} is not called for another {back}{because(seen.rest_cause)}",
                 "/keys",
             )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from monitor.episodes import Damping
 from monitor.rule import Finding, Rule
 from monitor.seen import ListFacts, Snapshot
-from monitor.words import count, duration, quoted
+from monitor.words import count, duration, quoted, titled
 from services.causes import CAUSES, Advice
 from store.alerts import Severity
 
@@ -37,7 +37,7 @@ def stuck(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(
                 f"service:{service}",
                 Severity.CRITICAL,
-                f"The queue of {service} does not move: {count(waiting, 'job')} wait, "
+                f"The queue of {titled(service)} does not move: {count(waiting, 'job')} wait, "
                 f"{count(len(workers), 'worker')} and keys are there",
                 "/",
             )
@@ -93,7 +93,8 @@ def new_cause(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(
                 f"cause:{seen.service}:{seen.cause}",
                 Severity.WARNING,
-                f"New: {count(seen.recent, 'job')} of {seen.service} failed with {seen.cause}{meaning}",
+                f"New: {count(seen.recent, 'job')} of {titled(seen.service)} failed with {seen.cause}"
+                f"{meaning}",
                 f"/failures?service={seen.service}",
             )
 

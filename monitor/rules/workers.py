@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from monitor.episodes import Damping
 from monitor.rule import Finding, Rule
 from monitor.seen import Snapshot
-from monitor.words import count, duration, quoted
+from monitor.words import count, duration, quoted, titled
 from store.alerts import Severity
 from store.workers import WorkerSeen
 
@@ -83,7 +83,7 @@ def none_at_all(snapshot: Snapshot) -> Iterator[Finding]:
         return
     for service in without:
         waiting = sum(seen.pending for seen in snapshot.due_lists(service))
-        message = f"No worker runs jobs of {service} and {count(waiting, 'job')} wait"
+        message = f"No worker runs jobs of {titled(service)} and {count(waiting, 'job')} wait"
         yield Finding(f"service:{service}", Severity.CRITICAL, message, "/workers")
 
 

@@ -54,7 +54,7 @@ def test_a_new_finding_is_watched_once() -> None:
 def test_a_finding_opens_when_it_has_lasted() -> None:
     seen = replace(WATCHED, last_seen_at=after(57))
     assert look(seen, 59) == [SeenAgain(7, FOUND, False)]
-    assert look(seen, 60) == [SeenAgain(7, FOUND, False), Tell(7, 0, Kind.OPENED)]
+    assert look(seen, 60) == [SeenAgain(7, FOUND, False), Tell(7, 0, Kind.OPENED, "late")]
 
 
 def test_a_finding_that_goes_away_before_it_opened_is_forgotten() -> None:
@@ -95,7 +95,7 @@ def test_a_muted_finding_opens_quietly_and_is_told_when_the_mute_ends() -> None:
     assert look(muted, 60)[1:] == [OpenQuietly(7)]
     opened = replace(muted, opened_at=after(60))
     assert look(opened, 90)[1:] == []
-    assert look(replace(opened, is_muted=False), 90)[1:] == [Tell(7, 0, Kind.OPENED)]
+    assert look(replace(opened, is_muted=False), 90)[1:] == [Tell(7, 0, Kind.OPENED, "late")]
 
 
 def test_a_muted_alert_ends_quietly() -> None:
@@ -115,7 +115,7 @@ def test_a_muted_alert_ends_quietly() -> None:
 def test_people_are_reminded_of_what_stays_open(severity: str, hours: int, is_reminded: bool) -> None:
     found = replace(FOUND, severity=Severity(severity))
     told = look(replace(OPEN, severity=severity), hours * 3600, found=found)[1:]
-    assert told == ([Tell(7, 1, Kind.REMINDER)] if is_reminded else [])
+    assert told == ([Tell(7, 1, Kind.REMINDER, "late")] if is_reminded else [])
 
 
 def test_nobody_is_reminded_of_what_somebody_cares_for() -> None:
@@ -124,7 +124,7 @@ def test_nobody_is_reminded_of_what_somebody_cares_for() -> None:
 
 def test_people_are_told_when_it_gets_worse_and_not_when_it_gets_better() -> None:
     worse = replace(FOUND, severity=Severity.CRITICAL)
-    assert look(OPEN, 3, found=worse)[1:] == [Tell(7, 1, Kind.REMINDER)]
+    assert look(OPEN, 3, found=worse)[1:] == [Tell(7, 1, Kind.REMINDER, "late")]
     assert look(replace(OPEN, severity="critical"), 3) == [SeenAgain(7, worse, False)]
 
 
