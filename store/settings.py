@@ -21,11 +21,15 @@ from cryptography.fernet import Fernet
 from psycopg.conninfo import conninfo_to_dict
 
 MAKE_A_SECRET = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'  # noqa: S105
+from store import alert_settings
+from store.alert_settings import EmailSettings, WebhookSettings
+
 MAKE_A_KEY = 'python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"'
 
 _FERNET_KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
 _DATABASE_SCHEME = re.compile(r"(?:postgresql|postgres)(?:\+psycopg)?://")
 _LEAST_LEASE_SECONDS = 2.0
+_LEAST_LOOK_SECONDS = 0.1
 _BEATS_PER_LEASE = 3
 _LEAST_SECRET_LENGTH = 32
 _MOST_PROXIES = 9
@@ -50,6 +54,9 @@ class Settings:
     """How many proxies stand in front and say in X-Forwarded-* who asked, and for which host."""
     lease_seconds: float
     heartbeat_seconds: float
+    monitor_seconds: float
+    email: EmailSettings | None
+    webhook: WebhookSettings | None
     _master_keys: tuple[str, ...] = field(repr=False)
     _secret_key: str = field(repr=False)
 
@@ -80,6 +87,12 @@ def read(environ: Mapping[str, str]) -> Settings:
             f"HEARTBEAT_SECONDS is {heartbeat_seconds:g}: it must be above 0 and below a third of "
             f"LEASE_SECONDS, which is {lease_seconds:g}"
         )
+    monitor_seconds = _seconds(environ, "MONITOR_SECONDS", default=3.0)
+    if monitor_seconds < _LEAST_LOOK_SECONDS:
+        raise BadSetting(
+            f"MONITOR_SECONDS is {monitor_seconds:g}: it must be at least {_LEAST_LOOK_SECONDS:g}"
+        )
+    email, webhook = _alerts(environ)
     port = _port(_text(environ, "PORT") or "8000")
     return Settings(
         database_url=_database_url(_text(environ, "DATABASE_URL")),
@@ -89,6 +102,9 @@ def read(environ: Mapping[str, str]) -> Settings:
         trusted_proxies=_proxies(_text(environ, "TRUSTED_PROXIES") or "0"),
         lease_seconds=lease_seconds,
         heartbeat_seconds=heartbeat_seconds,
+        monitor_seconds=monitor_seconds,
+        email=email,
+        webhook=webhook,
         _master_keys=_fernet_keys(_text(environ, "SLUICE_MASTER_KEYS"), "SLUICE_MASTER_KEYS"),
         _secret_key=_secret(_text(environ, "SLUICE_SECRET_KEY")),
     )
@@ -195,6 +211,15 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     if not math.isfinite(seconds):
         raise BadSetting(f"{name} is {text}: it must be a number of seconds such as {default:g}")
     return seconds
+
+
+def _alerts(environ: Mapping[str, str]) -> tuple[EmailSettings | None, WebhookSettings | None]:
+    names = (*alert_settings.EMAIL, *alert_settings.WEBHOOK)
+    texts = {name: _text(environ, name) for name in names}
+    try:
+        return alert_settings.email(texts), alert_settings.webhook(texts)
+    except ValueError as error:
+        raise BadSetting(str(error)) from None
 
 
 def _fernet_keys(text: str, source: str) -> tuple[str, ...]:
