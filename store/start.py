@@ -38,6 +38,8 @@ def ready_database(chosen: Settings) -> Iterator[str]:
                 database.check_schema(conn)
         except database.WrongSchema as error:
             raise CannotStart(str(error)) from None
+        except psycopg.Error as error:
+            raise CannotStart(f"The database of DATABASE_URL cannot be used: {_line(error)}") from None
         yield url
 
 
