@@ -20,10 +20,10 @@ import psycopg
 from cryptography.fernet import Fernet
 from psycopg.conninfo import conninfo_to_dict
 
-MAKE_A_SECRET = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'  # noqa: S105
 from store import alert_settings
 from store.alert_settings import EmailSettings, WebhookSettings
 
+MAKE_A_SECRET = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'  # noqa: S105
 MAKE_A_KEY = 'python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"'
 
 _FERNET_KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
