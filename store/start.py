@@ -51,7 +51,8 @@ def reachable_database(chosen: Settings) -> Iterator[str]:
             try:
                 database.connect(url, "sluice start").close()
             except psycopg.OperationalError as error:
-                raise CannotStart(f"The database of DATABASE_URL does not answer: {_line(error)}") from None
+                whose = "of DATABASE_URL" if chosen.database_url else "in this checkout's var/postgres"
+                raise CannotStart(f"The database {whose} does not answer: {_line(error)}") from None
             yield url
     except EmbeddedError as error:
         raise CannotStart(str(error)) from None
