@@ -1,30 +1,140 @@
-"""What tests of the console can ask for: an app on a database of its own, and somebody of each role."""
+"""Commands, the console and a browser on databases of the test's own, and jobs that end without a worker."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from click.testing import Result
 from cryptography.fernet import Fernet
 from flask import Flask
 from flask.testing import FlaskClient
+from playwright.sync_api import Browser, Page, sync_playwright
 from psycopg import sql
+from werkzeug.serving import BaseWSGIServer, make_server
 
-from store import database, jobs, keys, limits, lists, people, settings, tally, workers
+from store import claims, database, jobs, keys, limits, lists, people, settings, tally, workers
+from store.claims import Settlement
 from store.jobs import NewJob
 from store.lists import NewList
 from store.people import Role
+from store.states import Outcome, Status
 from store.vault import Vault
 from store.workers import Identity
 from webapp import create_app
 from webapp.panels import PANELS
 from webapp.panels.shelf import Shelf
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Run = Callable[..., Result]
+Finished = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def master_key() -> str:
+    return Fernet.generate_key().decode()
+
+
+@pytest.fixture
+def run_with() -> Callable[..., Run]:
+    """`run_with(NAME=value)("lists", "status")`: commands in this process under these settings.
+
+    What a command raises beside an exit code fails the test.
+    """
+
+    def under(**environ: str) -> Run:
+        app = create_app(settings.read(environ))
+
+        def run(*arguments: str | Path, stdin: bytes | None = None) -> Result:
+            result = app.test_cli_runner().invoke(args=[str(part) for part in arguments], input=stdin)
+            if result.exception is not None and not isinstance(result.exception, SystemExit):
+                raise result.exception
+            return result
+
+        return run
+
+    return under
+
+
+@pytest.fixture
+def run(run_with: Callable[..., Run], dsn: str, master_key: str) -> Run:
+    """Commands on this test's database, with a master key."""
+    return run_with(DATABASE_URL=dsn, SLUICE_MASTER_KEYS=master_key)
+
+
+@pytest.fixture
+def flask() -> Callable[..., Finished]:
+    """`flask("doctor", DATABASE_URL=…)`: the real command as a process, with only these settings."""
+
+    def start(*arguments: str | Path, stdin: str = "", **environ: str) -> Finished:
+        clean = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        return subprocess.run(
+            [sys.executable, "-m", "flask", *map(str, arguments)],
+            cwd=ROOT,
+            env=clean | environ,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return start
+
+
+@pytest.fixture
+def committed(dsn: str) -> Iterator[psycopg.Connection]:
+    """A connection to this test's database."""
+    with database.connect(dsn, "test") as conn:
+        yield conn
+
+
+@pytest.fixture
+def companies(tmp_path: Path) -> Path:
+    """Three companies, a duplicate, a number without its zero, and a line that is no company."""
+    file = tmp_path / "companies.csv"
+    file.write_text(
+        "CompanyNumber,Name\n09355500,Alpha\n9355501,Beta\nSC722766,Gamma\n09355500,Again\nunknown,Delta\n"
+    )
+    return file
+
+
+@pytest.fixture
+def end_jobs(committed: psycopg.Connection) -> Callable[[str, Mapping[str, str]], int]:
+    """`end_jobs(service, results)` ends what can run of the service as a worker would; returns how many.
+
+    `results` has JSON text by company, which is complete; a company without one fails with `not_found`.
+    """
+    who = Identity(uuid4(), "test · 0001", "test", 1, "0", None, ["companies_house", "sec_edgar"], 8)
+    workers.register(committed, who, 60)
+
+    def settlement(claim: claims.Claim, results: Mapping[str, str]) -> Settlement:
+        how: dict[str, Any] = {"status": Status.FAILED, "cause": "not_found", "message": "Nobody knows it."}
+        if claim.company in results:
+            how = {"status": Status.DONE, "outcome": Outcome.COMPLETE, "result": results[claim.company]}
+        return Settlement(claim.id, claim.worker, claim.claim_no, **how)
+
+    def end_jobs(service: str, results: Mapping[str, str]) -> int:
+        held = claims.claim(committed, who.id, service, None, n=100, soon_seconds=1.0).claims
+        claims.settle(committed, [settlement(claim, results) for claim in held])
+        return len(held)
+
+    return end_jobs
+
+
+# The console.
 
 SECRET = "a secret of the tests, long enough"
 PASSWORD = "correct horse battery"
@@ -186,3 +296,98 @@ def a_worker(web: psycopg.Connection) -> Callable[..., UUID]:
         return new
 
     return make
+
+
+CHROMIUM = Path("/usr/bin/chromium")
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A real browser without a window."""
+    if not CHROMIUM.exists():
+        if os.environ.get("CI"):
+            pytest.fail(f"{CHROMIUM} is not there")
+        pytest.skip(f"{CHROMIUM} is not there")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, "--no-first-run"])
+        yield browser
+        browser.close()
+
+
+class Served:
+    """A web server in a thread that can be stopped and started again on the same port."""
+
+    def __init__(self, app: Flask) -> None:
+        self._app = app
+        self._server: BaseWSGIServer | None = None
+        self.port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._server = make_server("127.0.0.1", self.port, self._app, threaded=True)
+        self.port = self._server.port
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Flask], Served]]:
+    """`serve(app)`: the app behind a real port."""
+    servers: list[Served] = []
+
+    def begin(app: Flask) -> Served:
+        servers.append(Served(app))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def served(web: psycopg.Connection, web_app: Flask, serve: Callable[[Flask], Served]) -> Served:
+    """The console under test behind a real port."""
+    return serve(web_app)
+
+
+@pytest.fixture
+def open_page(chromium: Browser, served: Served) -> Iterator[Callable[..., Page]]:
+    """`open_page("/", "viewer", width=360, theme="dark")`: a browser of its own in which this role signed in.
+
+    What goes to its console, and what its policy forbids, is in `page.said`.
+    """
+    contexts = []
+
+    def enter(
+        path: str = "/", role: str = "viewer", width: int = 1280, theme: str = "light", base: str = served.url
+    ) -> Page:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if theme == "dark" else "light",
+            timezone_id="Europe/London",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.said = said = []  # type: ignore[attr-defined]
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.goto(f"{base}/sign-in?next={path}")
+        page.fill("#email", f"{role}@example.com")
+        page.fill("#password", PASSWORD)
+        page.click("button")
+        page.wait_for_url(base + path)
+        return page
+
+    yield enter
+    for context in contexts:
+        context.close()
