@@ -1,9 +1,10 @@
 # Everything that can be done with a checkout. `make` lists it.
-# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest, such as "-n 2 -k claim").
+# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest), JOBS (test processes).
 
 PYTHON ?= python3
 TESTS ?= tests
 ARGS ?=
+JOBS ?= 2
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -25,7 +26,7 @@ demo: $(INSTALLED) ## run everything on sample lists to the end, print a summary
 	@$(BIN)/python -m deploy.demo
 
 test: setup ## run the tests: make test TESTS=tests/store ARGS="-k claim"
-	$(BIN)/python -m pytest $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(ARGS)
 
 check: ## lint, types, contracts, tests: what CI runs
 	@$(MAKE) --no-print-directory lint
@@ -47,9 +48,9 @@ fmt: $(INSTALLED) ## let ruff repair and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: $(INSTALLED) ## compile the requirements: make lock ARGS=--upgrade
-	$(COMPILE) $(ARGS) --output-file requirements.txt requirements.in
-	$(COMPILE) $(ARGS) --allow-unsafe --output-file requirements-dev.txt requirements-dev.in
+lock: $(INSTALLED) ## compile the requirements: make lock UPGRADE=--upgrade
+	$(COMPILE) $(UPGRADE) --output-file requirements.txt requirements.in
+	$(COMPILE) $(UPGRADE) --allow-unsafe --output-file requirements-dev.txt requirements-dev.in
 
 clean: ## remove what can be made again (.venv, caches, test servers); your data in var/ stays
 	rm -rf .venv var/debian var/test var/test15 .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,25 +1,40 @@
-"""Commands on a database of the test's own, and jobs that end without a worker process."""
+"""Commands, the console and a browser on databases of the test's own, and jobs that end without a worker."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 from click.testing import Result
 from cryptography.fernet import Fernet
+from flask import Flask
+from flask.testing import FlaskClient
+from playwright.sync_api import Browser, Page, sync_playwright
+from psycopg import sql
+from werkzeug.serving import BaseWSGIServer, make_server
 
-from store import claims, database, settings, workers
+from store import claims, database, jobs, keys, limits, lists, people, settings, tally, workers
 from store.claims import Settlement
+from store.jobs import NewJob
+from store.lists import NewList
+from store.people import Role
 from store.states import Outcome, Status
+from store.vault import Vault
 from store.workers import Identity
 from webapp import create_app
+from webapp.panels import PANELS
+from webapp.panels.shelf import Shelf
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -117,3 +132,262 @@ def end_jobs(committed: psycopg.Connection) -> Callable[[str, Mapping[str, str]]
         return len(held)
 
     return end_jobs
+
+
+# The console.
+
+SECRET = "a secret of the tests, long enough"
+PASSWORD = "correct horse battery"
+# Everything but people and what the migrations made.
+TABLES = """
+list, job, reject, tally, tally_minute, tally_delta, worker, key, allowance, account, service, answer, call,
+sign_in_try"""
+_number = count(1)
+
+
+@pytest.fixture(scope="session")
+def web_dsn(make_database: Callable[[], str]) -> str:
+    """The database of the console under test, with one person of each role."""
+    dsn = make_database()
+    with database.connect(dsn, "test") as conn:
+        for role in Role:
+            who = people.add(conn, f"{role}@example.com", role)
+            people.use_link(conn, people.make_link(conn, who.id), PASSWORD)
+    return dsn
+
+
+@pytest.fixture(scope="session")
+def web_app(web_dsn: str) -> Iterator[Flask]:
+    """One app for all tests that do not change it."""
+    app = create_app(settings.read({"DATABASE_URL": web_dsn, "SLUICE_SECRET_KEY": SECRET}))
+    yield app
+    app.extensions["database"].close()
+
+
+@pytest.fixture
+def web(web_dsn: str, web_app: Flask) -> Iterator[psycopg.Connection]:
+    """A connection to the console's database, empty but for people; nothing is on the panels' shelf."""
+    with database.connect(web_dsn, "test") as conn:
+        conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
+        web_app.extensions["shelf"] = Shelf(PANELS)
+        web_app.extensions["believed"].clear()
+        yield conn
+
+
+def csrf_of(page: str) -> str:
+    found = re.search(r'name="csrf_token"[^>]*value="([^"]+)"|"X-CSRFToken": "([^"]+)"', page)
+    assert found, "the page has no CSRF token"
+    return found[1] or found[2]
+
+
+@pytest.fixture(scope="session")
+def token_of() -> Callable[[str], str]:
+    """`token_of(page)`: the CSRF token of a page's form."""
+    return csrf_of
+
+
+@pytest.fixture
+def sign_in(web: psycopg.Connection, web_app: Flask) -> Callable[[str], FlaskClient]:
+    """`sign_in("viewer")`: a browser in which the person of this role has just signed in."""
+
+    def enter(role: str) -> FlaskClient:
+        client = web_app.test_client()
+        token = csrf_of(client.get("/sign-in").text)
+        form = {"email": f"{role}@example.com", "password": PASSWORD, "csrf_token": token}
+        assert client.post("/sign-in", data=form).status_code == 303
+        return client
+
+    return enter
+
+
+@pytest.fixture
+def viewer(sign_in: Callable[[str], FlaskClient]) -> FlaskClient:
+    return sign_in("viewer")
+
+
+@pytest.fixture
+def operator(sign_in: Callable[[str], FlaskClient]) -> FlaskClient:
+    return sign_in("operator")
+
+
+@pytest.fixture
+def a_list(web: psycopg.Connection) -> Callable[..., int]:
+    """`a_list(size, done=…, failed={cause: n})`: a list of so many companies, some of them ended."""
+
+    def make(size: int = 0, done: int = 0, failed: dict[str, int] | None = None, **more: Any) -> int:
+        name = more.pop("name", f"list {next(_number)}")
+        new = NewList(name, more.pop("service", "companies_house"), fields=["name"], **more)
+        list_id = lists.create(web, new)
+        with web.transaction():
+            jobs.enqueue(web, list_id, (NewJob(f"{line:08}", line=line) for line in range(1, size + 1)))
+        end(web, list_id, "done", "complete", None, done)
+        for cause, n in (failed or {}).items():
+            end(web, list_id, "failed", None, cause, n)
+        while tally.fold(web):
+            pass
+        return list_id
+
+    return make
+
+
+END = (
+    """
+WITH chosen AS (
+    SELECT id FROM job WHERE list_id = %(list_id)s AND status = 'pending' ORDER BY id LIMIT %(n)s),
+moved AS (
+    UPDATE job j SET status = %(status)s, outcome = %(outcome)s, cause = %(cause)s, ended_at = now(),
+        result = CASE WHEN %(status)s = 'done' THEN '{"values": {}}'::jsonb END
+    FROM chosen WHERE j.id = chosen.id
+    RETURNING j.list_id, 'pending' AS was, NULL AS was_outcome, NULL AS was_cause,
+              j.status, j.outcome, j.cause),
+"""
+    + f"""{tally.COUNTED}
+SELECT count(*) FROM moved
+"""
+)
+
+
+def end(
+    conn: psycopg.Connection, list_id: int, status: str, outcome: str | None, cause: str | None, n: int
+) -> None:
+    values = {"list_id": list_id, "status": status, "outcome": outcome, "cause": cause, "n": n}
+    conn.execute(END, values)
+
+
+@pytest.fixture
+def expire(web_app: Flask) -> Callable[[], None]:
+    """Calling it makes everything on the shelf too old, as time does."""
+
+    def now() -> None:
+        kept = web_app.extensions["shelf"]._kept
+        for key, one in kept.items():
+            kept[key] = replace(one, holds_seconds=-1.0)
+
+    return now
+
+
+@pytest.fixture
+def a_key(web: psycopg.Connection) -> Callable[..., int]:
+    """`a_key("CH main", "600/5m", state=…, last_error=…)`: a key; returns its id."""
+
+    def make(label: str, limit: str = "600/5m", service: str = "companies_house", **columns: Any) -> int:
+        vault = Vault([Fernet.generate_key().decode()])
+        with web.transaction():
+            key_id = keys.add(
+                web, vault, service=service, label=label, secret=label, limits=[limits.parse(limit)]
+            )
+        for column, value in columns.items():
+            statement = sql.SQL("UPDATE key SET {} = %s WHERE id = %s").format(sql.Identifier(column))
+            web.execute(statement, (value, key_id))
+        return key_id
+
+    return make
+
+
+@pytest.fixture
+def a_worker(web: psycopg.Connection) -> Callable[..., UUID]:
+    """`a_worker(held=8)`: a worker that beat just now; returns its id."""
+
+    def make(services: tuple[str, ...] = ("companies_house", "sec_edgar"), held: int = 0) -> UUID:
+        new = uuid4()
+        who = Identity(new, f"app-1 · {new.hex[-4:]}", "app-1", 4711, "0", None, services, 8)
+        workers.register(web, who, 30.0)
+        web.execute("UPDATE worker SET held = %s WHERE id = %s", (held, new))
+        return new
+
+    return make
+
+
+CHROMIUM = Path("/usr/bin/chromium")
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A real browser without a window."""
+    if not CHROMIUM.exists():
+        if os.environ.get("CI"):
+            pytest.fail(f"{CHROMIUM} is not there")
+        pytest.skip(f"{CHROMIUM} is not there")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, "--no-first-run"])
+        yield browser
+        browser.close()
+
+
+class Served:
+    """A web server in a thread that can be stopped and started again on the same port."""
+
+    def __init__(self, app: Flask) -> None:
+        self._app = app
+        self._server: BaseWSGIServer | None = None
+        self.port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._server = make_server("127.0.0.1", self.port, self._app, threaded=True)
+        self.port = self._server.port
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Flask], Served]]:
+    """`serve(app)`: the app behind a real port."""
+    servers: list[Served] = []
+
+    def begin(app: Flask) -> Served:
+        servers.append(Served(app))
+        return servers[-1]
+
+    yield begin
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def served(web: psycopg.Connection, web_app: Flask, serve: Callable[[Flask], Served]) -> Served:
+    """The console under test behind a real port."""
+    return serve(web_app)
+
+
+@pytest.fixture
+def open_page(chromium: Browser, served: Served) -> Iterator[Callable[..., Page]]:
+    """`open_page("/", "viewer", width=360, theme="dark")`: a browser of its own in which this role signed in.
+
+    What goes to its console, and what its policy forbids, is in `page.said`.
+    """
+    contexts = []
+
+    def enter(
+        path: str = "/", role: str = "viewer", width: int = 1280, theme: str = "light", base: str = served.url
+    ) -> Page:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if theme == "dark" else "light",
+            timezone_id="Europe/London",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.said = said = []  # type: ignore[attr-defined]
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(f"error: {error}"))
+        page.goto(f"{base}/sign-in?next={path}")
+        page.fill("#email", f"{role}@example.com")
+        page.fill("#password", PASSWORD)
+        page.click("button")
+        page.wait_for_url(base + path)
+        return page
+
+    yield enter
+    for context in contexts:
+        context.close()
