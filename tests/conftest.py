@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from uuid import uuid4
@@ -48,20 +47,19 @@ def corpus() -> Path:
 def database_server() -> Iterator[str]:
     """A server's URL as a role that may create databases: the embedded one, or TEST_DATABASE_URL's.
 
-    Every run and every xdist worker uses the same server, and the last one stops it. Its data stays for
-    the next run, so name what you create after the run and drop it.
+    Every run and every xdist worker uses the same server; the last one stops it and removes its data.
     """
     if url := os.environ.get("TEST_DATABASE_URL"):
         yield url
         return
-    with Server(ROOT / "var" / "test") as server:
+    with Server(ROOT / "var" / "test", is_throwaway=True) as server:
         yield server.admin_url
 
 
 @pytest.fixture(scope="session")
 def debian_server(debian_binaries: Binaries) -> Iterator[str]:
     """The same with Debian's PostgreSQL 15."""
-    with Server(ROOT / "var" / "test15", debian_binaries) as server:
+    with Server(ROOT / "var" / "test15", debian_binaries, is_throwaway=True) as server:
         yield server.admin_url
 
 
@@ -78,19 +76,18 @@ def debian_binaries() -> Binaries:
 
 @pytest.fixture(scope="session")
 def make_database(database_server: str) -> Iterator[Callable[[], str]]:
-    """Makes databases that the migrations have been run on; each call a new one, all gone at the end."""
+    """Makes databases that the migrations have been run on; each call a new one."""
     run, number = uuid4().hex[:12], count()
-    template = f"sluice_{run}_template"
-    with _created(database_server, template, None) as url:
-        _migrate(url)
-        made: list[str] = []
+    names = [f"sluice_{run}_template"]
+    _migrate(_create(database_server, names[0], None))
 
-        def make() -> str:
-            made.append(f"sluice_{run}_{next(number)}")
-            return _create(database_server, made[-1], template)
+    def make() -> str:
+        names.append(f"sluice_{run}_{next(number)}")
+        return _create(database_server, names[-1], names[0])
 
-        yield make
-        for name in made:
+    yield make
+    if "TEST_DATABASE_URL" in os.environ:  # each drop is a checkpoint; our own server goes as a whole
+        for name in names:
             _drop(database_server, name)
 
 
@@ -126,12 +123,6 @@ def empty_dsn(reused_dsn: str) -> str:
         tables = [sql.Identifier(name) for (name,) in conn.execute(TABLES)]
         conn.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(sql.SQL(", ").join(tables)))
     return reused_dsn
-
-
-@contextmanager
-def _created(server: str, name: str, template: str | None) -> Iterator[str]:
-    yield _create(server, name, template)
-    _drop(server, name)
 
 
 def _create(server: str, name: str, template: str | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
 import time
 import weakref
@@ -26,10 +27,16 @@ AWAY = Path("/var/tmp")  # noqa: S108 (what lies there is refused unless it is o
 class Server:
     """The server of one checkout. Use it as a context manager, or `start` and `stop` it."""
 
-    def __init__(self, checkout_var: Path, binaries: Binaries | None = None) -> None:
-        """`binaries`: other ones than the wheel's, for tests. They need a `checkout_var` of their own."""
+    def __init__(
+        self, checkout_var: Path, binaries: Binaries | None = None, *, is_throwaway: bool = False
+    ) -> None:
+        """`binaries`: other ones than the wheel's, for tests. They need a `checkout_var` of their own.
+
+        `is_throwaway`: whoever leaves last removes the data; also for tests.
+        """
         self._var = checkout_var.resolve()
         self._binaries = binaries
+        self._is_throwaway = is_throwaway
         self._cluster: Cluster | None = None
         self._port = 0
         self._handles: list[int] = []  # they hold our place among the users; the first is that of users.lock
@@ -86,6 +93,8 @@ class Server:
                 return False
             else:
                 self._started().stop()
+                if self._is_throwaway:
+                    shutil.rmtree(self._started().data)
                 return True
             finally:
                 self._leave()
