@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from werkzeug.exceptions import NotFound
 
 from webapp import needs, panels
 from webapp.panels import PAGES, PANELS, shelf
@@ -245,6 +246,18 @@ def test_a_failed_statement_does_not_take_the_other_panels_with_it(
     answer = viewer.get(POLL)
     assert answer.text.count("This panel could not be read.") == 1
     assert "the list" in answer.text
+
+
+def test_a_panel_of_what_is_not_there_makes_the_page_one_that_is_not_there(
+    viewer: FlaskClient, web_app: Flask, a_list: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_list(1)
+    with broken(web_app, "workers", NotFound(), monkeypatch):
+        assert viewer.get("/").status_code == 404
+        assert viewer.get("/panels/workers").status_code == 404
+        answer = viewer.get(POLL)  # the page was there before: it says so, and is live
+        assert answer.status_code == 200
+        assert "This is not there any more." in answer.text
 
 
 def test_a_lost_database_is_an_error_of_the_poll_not_of_a_panel(

@@ -14,6 +14,7 @@ from webapp import needs as judged
 from webapp.forecast import pace
 from webapp.needs import MOST_SHOWN, Severity
 from webapp.panels.panel import Args
+from webapp.panels.running import last_ready
 from webapp.questions import Look
 
 # The bar, in its order. An entry is there once its page is.
@@ -58,7 +59,8 @@ def there_is(url: str) -> bool:
 
 def verdict(look: Look, _args: Args) -> Mapping[str, Any]:
     """Is all well?"""
-    return {"verdict": judged.verdict(look)}
+    said = judged.verdict(look)
+    return {"verdict": said, "ready_by": last_ready(look) if said.tone == "ok" else None}
 
 
 def counts(look: Look, _args: Args) -> Mapping[str, Any]:
