@@ -109,6 +109,16 @@ def test_no_panel_says_ago_or_in(
         assert not re.search(r"\bago\b|\bin \d", text.replace("in 1 h", "")), name
 
 
+def test_what_a_morph_leaves_alone_has_an_id_of_its_own(
+    viewer: FlaskClient, a_list: Callable[..., int]
+) -> None:
+    a_list(2)
+    html = "".join(viewer.get(f"/panels/{name}").text for name in panels.of_page("dashboard"))
+    left_alone = re.findall(r"<[^>]* hx-morph-skip[^>]*>", html)
+    ids = [re.findall(r' id="([^"]+)"', one)[0] for one in left_alone]  # without, it is taken for a neighbour
+    assert len(set(ids)) == len(left_alone) >= 4
+
+
 def test_as_of_travels_in_a_header_of_every_answer_also_of_304(
     viewer: FlaskClient, web: psycopg.Connection, a_list: Callable[..., int]
 ) -> None:

@@ -66,7 +66,8 @@ def verdict(look: Look, _args: Args) -> Mapping[str, Any]:
 def counts(look: Look, _args: Args) -> Mapping[str, Any]:
     """How many jobs are how far, and how fast are they?"""
     jobs = look.totals
-    paces = [pace(minutes, look.as_of) for minutes in look.minutes.values()]
+    running = [one.id for one in look.lists if one.state == "active"]
+    paces = [pace(look.minutes[list_id], look.as_of) for list_id in running]
     workers = sum(1 for one in look.workers if one.is_alive)
     calls = sum(one.calls for one in look.calls.values())
     return {

@@ -37,14 +37,15 @@ class Range:
 
     name: str
     words: str
+    long: str
     bucket: timedelta
     buckets: int
 
 
 RANGES = (
-    Range("1h", "1 h", timedelta(minutes=1), 60),
-    Range("24h", "24 h", timedelta(minutes=10), 144),
-    Range("7d", "7 d", timedelta(hours=1), 168),
+    Range("1h", "1 h", "hour", timedelta(minutes=1), 60),
+    Range("24h", "24 h", "24 hours", timedelta(minutes=10), 144),
+    Range("7d", "7 d", "7 days", timedelta(hours=1), 168),
 )
 
 
