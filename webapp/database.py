@@ -27,7 +27,7 @@ STATEMENT_SECONDS = 10
 
 db = SQLAlchemy(metadata=Base.metadata)
 
-type_of_pool = ConnectionPool[psycopg.Connection[Any]]
+Pool = ConnectionPool[psycopg.Connection[Any]]
 
 
 class Unavailable(RuntimeError):
@@ -41,7 +41,7 @@ class Database:
         self.settings = settings
         self._stack = ExitStack()
         self._opening = threading.Lock()
-        self._pool: type_of_pool | None = None
+        self._pool: Pool | None = None
         atexit.register(self._stack.close)
 
     @cached_property
@@ -56,7 +56,7 @@ class Database:
         """A connection for the ORM's pool."""
         return psycopg.connect(self.url, application_name="sluice web", **database.ALIVE)
 
-    def pool(self) -> type_of_pool:
+    def pool(self) -> Pool:
         """The connections that pages use, autocommit; opened by the first page.
 
         Raises `Unavailable`, and `database.WrongSchema` while the migrations have not been run.
@@ -77,7 +77,7 @@ class Database:
         self._pool = None
 
 
-def _opened(url: str) -> type_of_pool:
+def _opened(url: str) -> Pool:
     with database.connect(url, "sluice web") as conn:
         database.check_schema(conn)
     return ConnectionPool(

@@ -43,7 +43,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Is all well? `tone`: ok, warn or bad. `until`: when the last running list will be ready."""
+    """Is all well? `tone`: ok, warn or bad. `more`: how many needs the sentence has no room for."""
 
     tone: str
     sentence: str

@@ -190,6 +190,27 @@ def test_failures_that_can_be_fixed_come_by_cause_the_commonest_first(look: Look
     assert found[0].detail == "parse_error · Retry after a fix"
 
 
+def test_all_is_well_says_by_when_unless_a_list_cannot_be_told(
+    viewer: FlaskClient,
+    web: psycopg.Connection,
+    a_list: Make,
+    a_key: Make,
+    a_worker: Callable[..., object],
+    expire: Callable[[], None],
+) -> None:
+    a_key("CH main")
+    a_worker()
+    list_id = a_list(60, done=30)
+    minute = "date_trunc('minute', now()) - interval '2 minutes'"
+    statement = f"INSERT INTO tally_minute VALUES (%s, {minute}, 'done', 'complete', '', 30)"
+    web.execute(statement, (list_id,))
+    assert "All is well. 1 list running. Ready by 20" in words(viewer.get("/panels/verdict").text)
+    a_list(5)
+    expire()
+    assert "2 lists running." in words(viewer.get("/panels/verdict").text)
+    assert "Ready by" not in words(viewer.get("/panels/verdict").text)
+
+
 # Numbers that pages ask for.
 
 

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from werkzeug.exceptions import NotFound
 
 from webapp import needs, panels
 from webapp.panels import PAGES, PANELS, shelf
@@ -106,6 +107,16 @@ def test_no_panel_says_ago_or_in(
     for name in panels.of_page("dashboard"):
         text = re.sub(r"<time .*?</time>|<[^>]*>", "", viewer.get(f"/panels/{name}").text)
         assert not re.search(r"\bago\b|\bin \d", text.replace("in 1 h", "")), name
+
+
+def test_what_a_morph_leaves_alone_has_an_id_of_its_own(
+    viewer: FlaskClient, a_list: Callable[..., int]
+) -> None:
+    a_list(2)
+    html = "".join(viewer.get(f"/panels/{name}").text for name in panels.of_page("dashboard"))
+    left_alone = re.findall(r"<[^>]* hx-morph-skip[^>]*>", html)
+    ids = [re.findall(r' id="([^"]+)"', one)[0] for one in left_alone]  # without, it is taken for a neighbour
+    assert len(set(ids)) == len(left_alone) >= 4
 
 
 def test_as_of_travels_in_a_header_of_every_answer_also_of_304(
@@ -245,6 +256,18 @@ def test_a_failed_statement_does_not_take_the_other_panels_with_it(
     answer = viewer.get(POLL)
     assert answer.text.count("This panel could not be read.") == 1
     assert "the list" in answer.text
+
+
+def test_a_panel_of_what_is_not_there_makes_the_page_one_that_is_not_there(
+    viewer: FlaskClient, web_app: Flask, a_list: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_list(1)
+    with broken(web_app, "workers", NotFound(), monkeypatch):
+        assert viewer.get("/").status_code == 404
+        assert viewer.get("/panels/workers").status_code == 404
+        answer = viewer.get(POLL)  # the page was there before: it says so, and is live
+        assert answer.status_code == 200
+        assert "This is not there any more." in answer.text
 
 
 def test_a_lost_database_is_an_error_of_the_poll_not_of_a_panel(

@@ -13,6 +13,7 @@ from store.passwords import LEAST_LENGTH, MOST_LENGTH, WeakPassword
 from store.people import BadEmail, Role
 from webapp import access
 from webapp.access import needs, public
+from webapp.answers import form_again
 from webapp.database import page_connection
 from webapp.formats import duration
 
@@ -63,7 +64,7 @@ def try_to_sign_in() -> ResponseReturnValue:
 
 
 def _again(form: SignIn, words: str) -> ResponseReturnValue:
-    return render_template("sign_in/page.html", form=form, wrong=words), 422
+    return form_again("sign_in/page.html", form=form, wrong=words)
 
 
 @blueprint.post("/sign-out")
@@ -100,8 +101,7 @@ def use_link(token: str) -> ResponseReturnValue:
             form.password.errors = [str(error)]
             found = None
     if found is None:
-        page = render_template("sign_in/link.html", form=form, whose=whose, least=LEAST_LENGTH)
-        return page, 422
+        return form_again("sign_in/link.html", form=form, whose=whose, least=LEAST_LENGTH)
     access.sign_in(found)
     flash("Your password is set. You are signed in.")
     return redirect("/", 303)

@@ -14,6 +14,7 @@ from webapp import needs as judged
 from webapp.forecast import pace
 from webapp.needs import MOST_SHOWN, Severity
 from webapp.panels.panel import Args
+from webapp.panels.running import last_ready
 from webapp.questions import Look
 
 # The bar, in its order. An entry is there once its page is.
@@ -58,13 +59,15 @@ def there_is(url: str) -> bool:
 
 def verdict(look: Look, _args: Args) -> Mapping[str, Any]:
     """Is all well?"""
-    return {"verdict": judged.verdict(look)}
+    said = judged.verdict(look)
+    return {"verdict": said, "ready_by": last_ready(look) if said.tone == "ok" else None}
 
 
 def counts(look: Look, _args: Args) -> Mapping[str, Any]:
     """How many jobs are how far, and how fast are they?"""
     jobs = look.totals
-    paces = [pace(minutes, look.as_of) for minutes in look.minutes.values()]
+    running = [one.id for one in look.lists if one.state == "active"]
+    paces = [pace(look.minutes[list_id], look.as_of) for list_id in running]
     workers = sum(1 for one in look.workers if one.is_alive)
     calls = sum(one.calls for one in look.calls.values())
     return {

@@ -22,10 +22,13 @@ PTAG = "HX-PTag"
 def render_page(template: str, page: str, args: Mapping[str, str] | None = None, **values: Any) -> str:
     """A whole page with its panels in it, each by `{{ panel("name") }}`; from then on they are polled.
 
-    `args`: what the page's panels depend on, such as the list's id.
+    `args`: what the page's panels depend on, such as the list's id. A panel that raises `NotFound` makes
+    the page one that is not there; when it was there before, the panel says that it has gone.
     """
     asked = {"page": page, **(args or {})}
     shown = _take(of_page(page), asked)
+    if any(one.status == 404 for one in shown):  # noqa: PLR2004
+        abort(404)
     return render_template(
         template,
         page=page,
@@ -57,7 +60,7 @@ def panel(name: str) -> Response:
     if name not in PANELS:
         abort(404)
     (one,) = _take((name,), request.args)
-    return _answer(one.html, 500 if one.failed else 200, [one])
+    return _answer(one.html, one.status, [one])
 
 
 def _take(names: Sequence[str], args: Mapping[str, str]) -> list[Rendered]:

@@ -37,23 +37,36 @@ class Range:
 
     name: str
     words: str
+    long: str
     bucket: timedelta
     buckets: int
 
 
 RANGES = (
-    Range("1h", "1 h", timedelta(minutes=1), 60),
-    Range("24h", "24 h", timedelta(minutes=10), 144),
-    Range("7d", "7 d", timedelta(hours=1), 168),
+    Range("1h", "1 h", "hour", timedelta(minutes=1), 60),
+    Range("24h", "24 h", "24 hours", timedelta(minutes=10), 144),
+    Range("7d", "7 d", "7 days", timedelta(hours=1), 168),
 )
 
 
 def lists(look: Look, _args: Args) -> Mapping[str, Any]:
     """How far is each list, when will it be ready, what holds it back?"""
-    rows = [_row(look, one) for one in look.lists]
+    rows = _rows(look)
     shown = sum(1 for row in rows if row.of.state in ("active", "paused"))
     there = look.list_states.get("active", 0) + look.list_states.get("paused", 0)
     return {"rows": rows, "running": look.list_states.get("active", 0), "more": there - shown}
+
+
+def last_ready(look: Look) -> datetime | None:
+    """By when every running list will be ready. None: none runs, or one of them cannot be told."""
+    running = look.list_states.get("active", 0)
+    found = [row.ready for row in _rows(look) if row.of.state == "active"]
+    latest = [when.latest for when in found if when is not None]
+    return max(latest, default=None) if len(latest) == running else None
+
+
+def _rows(look: Look) -> list[Row]:
+    return [_row(look, one) for one in look.lists]
 
 
 def _row(look: Look, one: ListSeen) -> Row:

@@ -15,6 +15,7 @@ import psycopg
 from flask import current_app, render_template
 from markupsafe import Markup
 from psycopg.errors import QueryCanceled
+from werkzeug.exceptions import NotFound
 
 from webapp.database import snapshot
 from webapp.panels.panel import Args, Panel
@@ -39,7 +40,8 @@ class Rendered:
     as_of: datetime
     made: float
     holds_seconds: float
-    failed: bool = False
+    status: int = 200
+    """What its own URL answers: 404 when what it shows is not there, 500 when it could not be read."""
 
     @property
     def tag(self) -> str:
@@ -105,7 +107,7 @@ class Shelf:
                         raise
                     as_of = look.as_of
                     stack.close()  # its transaction may have failed
-                    yield self._failed(name, args, error, as_of)
+                    yield self._instead(name, args, error, as_of)
                     look = stack.enter_context(self._look())
 
     @contextmanager
@@ -121,16 +123,20 @@ class Shelf:
         html = render_template(panel.template, args=asked, as_of=look.as_of, **panel.question(look, asked))
         return _rendered(name, html, look.as_of, panel.least_seconds)
 
-    def _failed(self, name: str, args: Args, error: Exception, as_of: datetime) -> Rendered:
+    def _instead(self, name: str, args: Args, error: Exception, as_of: datetime) -> Rendered:
+        """What stands in the place of a panel that cannot be shown."""
+        if isinstance(error, NotFound):
+            html = render_template("errors/_gone.html", name=name)
+            return _rendered(name, html, as_of, ERROR_HOLDS_SECONDS, 404)
         where = f"{name} {type(error).__name__} {error}"
         code = hashlib.sha256(where.encode("utf-8", "replace")).hexdigest()[:4]
         current_app.logger.error("panel %s could not be read (code %s)", name, code, exc_info=error)
         asked = {arg: args[arg] for arg in self._panels[name].args if arg in args}
         html = render_template("errors/_panel.html", name=name, code=code, args=asked)
-        return _rendered(name, html, as_of, ERROR_HOLDS_SECONDS, failed=True)
+        return _rendered(name, html, as_of, ERROR_HOLDS_SECONDS, 500)
 
 
-def _rendered(name: str, html: str, as_of: datetime, seconds: float, failed: bool = False) -> Rendered:
+def _rendered(name: str, html: str, as_of: datetime, seconds: float, status: int = 200) -> Rendered:
     html = html.strip()
     version = hashlib.sha256(html.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return Rendered(name, Markup(html), version, as_of, time.monotonic(), seconds, failed)  # noqa: S704
+    return Rendered(name, Markup(html), version, as_of, time.monotonic(), seconds, status)  # noqa: S704
