@@ -90,12 +90,16 @@ SELECT count(*) FROM moved
 
 # For a statement with a CTE `lost(id)` of workers that are gone: their jobs run again, or have been lost
 # too often and fail. A claim that moved on meanwhile no longer names a lost worker and is left alone.
+# The second time in a row they run after different pauses: else those that were lost together are claimed
+# together again, and one that kills its workers has all of them fail.
 FREED = f"""
 stuck AS MATERIALIZED (
     SELECT id FROM job WHERE status = 'in_progress' AND worker = ANY (ARRAY(SELECT id FROM lost))
     ORDER BY id FOR UPDATE SKIP LOCKED),
 freed AS (
-    UPDATE job j SET losses = j.losses + 1, worker = NULL, run_until = NULL, run_at = clock_timestamp(),
+    UPDATE job j SET losses = j.losses + 1, worker = NULL, run_until = NULL,
+        run_at = clock_timestamp() + CASE WHEN j.losses > 0
+            THEN random() * least(60, 2 ^ (j.losses + 1)) * interval '1 second' ELSE interval '0' END,
         status = CASE WHEN j.losses + 1 < l.max_losses THEN 'pending' ELSE 'failed' END,
         ended_at = CASE WHEN j.losses + 1 < l.max_losses THEN NULL ELSE clock_timestamp() END,
         cause = 'worker_lost', message = 'lost with its worker, ' || j.losses + 1 || ' in a row'

@@ -47,7 +47,9 @@ SELECT k.id, k.service, k.label, a.name AS account, k.key_set, k.fingerprint,
        CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM clock_timestamp())
             THEN 'resting' ELSE k.state END AS state,
        greatest(a.rest_until - extract(epoch FROM clock_timestamp()), 0)::float8 AS rest_seconds,
-       k.last_error, coalesce(c.calls, 0) AS calls, coalesce(c.limited, 0) AS rate_limited,
+       CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM clock_timestamp())
+            THEN a.rest_cause ELSE k.last_error END AS last_error,
+       coalesce(c.calls, 0) AS calls, coalesce(c.limited, 0) AS rate_limited,
        ARRAY(SELECT w.amount FROM allowance w WHERE w.account_id = a.id ORDER BY w.no) AS amounts,
        ARRAY(SELECT w.per_seconds::int FROM allowance w
              WHERE w.account_id = a.id ORDER BY w.no) AS per_seconds,

@@ -62,7 +62,15 @@ class Server:
 
         Raises `EmbeddedError`.
         """
-        deadline = time.monotonic() + timeout_seconds
+        try:
+            return self._start(time.monotonic() + timeout_seconds)
+        except OSError as error:
+            raise EmbeddedError(
+                f"{error.filename or self._var}: {error.strerror}. The database of this checkout is kept in"
+                f" {self._var}: let the present user write there, or set DATABASE_URL."
+            ) from error
+
+    def _start(self, deadline: float) -> str:
         binaries = self._binaries or wheel()
         version = binaries.version()
         account = Account.of_server()

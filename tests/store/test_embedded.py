@@ -398,3 +398,10 @@ def test_without_database_url_the_embedded_server_runs_meanwhile(kept_var: Path)
     with database(read({}), kept_var) as url:
         assert ask(url, "SELECT 1") == 1
     assert is_gone(url)
+
+
+def test_a_place_that_cannot_be_written_to_is_named_with_what_to_do(tmp_path: Path) -> None:
+    var = tmp_path / "var"
+    var.write_text("no directory")
+    with pytest.raises(EmbeddedError, match=r"var: .*DATABASE_URL"):
+        Server(var).start()

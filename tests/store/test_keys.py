@@ -109,6 +109,7 @@ def test_a_key_shows_its_rest_and_what_it_used(conn: psycopg.Connection, clock: 
     key = the_key(conn)
     assert key.state == "resting"
     assert key.rest_seconds == pytest.approx(30.0, abs=1e-4)
+    assert key.last_error == "rate limited"
     clock.advance(31.0)
     assert the_key(conn).state == "active"
 

@@ -287,6 +287,26 @@ def test_a_worker_declared_lost_learns_it_at_its_next_beat_and_claims_nothing_mo
     assert state_of(conn, hung) == "lost"
 
 
+def test_jobs_that_are_lost_together_again_and_again_part_ways(
+    conn: psycopg.Connection, a_key: A, a_list: A, a_worker: AWorker, take: Take, beat: Beat
+) -> None:
+    """One of them may be what kills the workers; the others must not fail with it."""
+    pauses = "SELECT extract(epoch FROM run_at - clock_timestamp())::float8 FROM job ORDER BY run_at"
+    a_key(conn)
+    a_list(conn, 8)
+    watcher = a_worker(conn)
+    take(conn, a_worker(conn, lease_seconds=0.0), 8)
+    beat(conn, watcher)
+    assert all(pause < 0 for (pause,) in conn.execute(pauses))  # the first time at once
+
+    conn.execute("UPDATE job SET run_at = now()")
+    take(conn, a_worker(conn, lease_seconds=0.0), 8)
+    beat(conn, watcher)
+    again = [pause for (pause,) in conn.execute(pauses)]
+    assert again[-1] - again[0] > 0.2
+    assert again[-1] <= 4.0
+
+
 def test_a_job_that_loses_its_worker_too_often_fails_as_worker_lost(
     conn: psycopg.Connection, a_key: A, a_list: A, a_worker: AWorker, take: Take, beat: Beat
 ) -> None:
@@ -407,6 +427,7 @@ def test_many_beats_at_once_free_each_job_once_and_never_deadlock(
             dying = [a_worker(setup, lease_seconds=0.0) for _ in range(5)]
             held += sum(len(take(setup, who, 60)) for who in dying)
             recovered += sum(threads.map(storm, watchers))
+            setup.execute("UPDATE job SET run_at = clock_timestamp() WHERE run_at > clock_timestamp()")
     assert recovered == held > 1000
     losses = setup.execute("SELECT sum(losses), count(*) FILTER (WHERE status <> 'pending') FROM job")
     assert losses.fetchone() == (held, 0)

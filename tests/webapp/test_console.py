@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import psycopg
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -50,3 +51,18 @@ def test_a_name_that_cannot_be_printed_or_typed_again_is_refused(bad: str) -> No
     context = click.Context(click.Command("x"))
     with pytest.raises(click.ClickException, match="list's name"):
         name_of("list's name")(context, click.Argument(["name"]), bad)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (psycopg.OperationalError("server closed"), "connection to the database was lost"),
+        (psycopg.errors.AdminShutdown("terminating"), "connection to the database was lost"),
+        (psycopg.errors.DiskFull("no space left"), "database refused: no space left"),
+        (psycopg.errors.DeadlockDetected("deadlock detected"), "database refused: deadlock detected"),
+    ],
+    ids=["cut", "shutdown", "disk", "deadlock"],
+)
+def test_what_the_server_says_is_not_called_a_lost_connection(error: psycopg.Error, says: str) -> None:
+    with pytest.raises(click.ClickException, match=says), refusing_in_one_line():
+        raise error

@@ -118,7 +118,10 @@ def warn(text: str) -> None:
 
 def _of_database(error: psycopg.Error) -> str:
     said = one_line(error.diag.message_primary or str(error))
-    if isinstance(error, psycopg.OperationalError):
+    is_lost = (error.sqlstate or "08").startswith(
+        ("08", "57P")
+    )  # connection exception, operator intervention
+    if isinstance(error, psycopg.OperationalError) and is_lost:
         return f"The connection to the database was lost: {said}"
     return f"The database refused: {said}"
 
