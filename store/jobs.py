@@ -53,6 +53,23 @@ reopened AS ({REOPEN} AND EXISTS (SELECT FROM moved)),
 SELECT count(*), max(id) FROM chosen
 """
 
+RETRY_ONE = f"""
+WITH chosen AS MATERIALIZED (
+    SELECT id, list_id, outcome AS was_outcome, cause AS was_cause FROM job
+    WHERE id = %(job_id)s AND status = 'failed' FOR UPDATE),
+moved AS (
+    UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL,
+        attempts = 0, losses = 0, faults = 0
+    FROM chosen c WHERE j.id = c.id
+    RETURNING j.list_id, 'failed' AS was, c.was_outcome, c.was_cause,
+              j.status, NULL AS outcome, NULL AS cause),
+reopened AS (
+    UPDATE list SET state = 'active', finished_at = NULL
+    WHERE id = (SELECT list_id FROM moved) AND state IN ('active', 'finished')),
+{COUNTED}
+SELECT count(*) FROM moved
+"""
+
 
 def _between(before: Status, after: Status, ended_at: str) -> str:
     return f"""
@@ -100,6 +117,13 @@ def enqueue(conn: psycopg.Connection, list_id: int, jobs: Iterable[NewJob]) -> i
 def retry(conn: psycopg.Connection, list_id: int, cause: str | None = None) -> int:
     """Send failed jobs of a list back, all or those with one cause; returns how many. Kept answers stay."""
     return _repeat(conn, RETRY, {"list_id": list_id, "cause": cause})
+
+
+def retry_one(conn: psycopg.Connection, job_id: int) -> bool:
+    """Send one failed job back. False: it is gone, or not failed any more. Kept answers stay."""
+    row = conn.execute(RETRY_ONE, {"job_id": job_id}).fetchone()
+    conn.execute(WAKE)
+    return row is not None and row[0] == 1
 
 
 def cancel(conn: psycopg.Connection, list_id: int) -> int:

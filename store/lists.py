@@ -26,6 +26,14 @@ id, name, service, options, fields, required, state, priority, created_at, finis
 
 SEE = f"SELECT {COLUMNS} FROM list WHERE %(name)s::text IS NULL OR name = %(name)s ORDER BY id"
 
+ONE = f"SELECT {COLUMNS} FROM list WHERE id = %(id)s"
+
+# Nothing of it has ever run, and nothing can be running while it is paused.
+DISCARD = """
+DELETE FROM list WHERE id = %(id)s AND state = 'paused'
+    AND NOT EXISTS (SELECT FROM job WHERE list_id = %(id)s AND (status <> 'pending' OR claim_no > 0))
+"""
+
 LATEST = f"""
 (SELECT {COLUMNS} FROM list WHERE state IN ('active', 'paused')
  ORDER BY state, priority DESC, name LIMIT %(open)s)
@@ -77,6 +85,16 @@ class Rejected:
     line: int
     content: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a list is called, for choices and links."""
+
+    id: int
+    name: str
+    service: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +162,18 @@ def see(conn: psycopg.Connection, name: str | None = None) -> list[ListSeen]:
         return cursor.execute(SEE, {"name": name}).fetchall()
 
 
+def one(conn: psycopg.Connection, list_id: int) -> ListSeen | None:
+    """The list with this id, or None."""
+    with conn.cursor(row_factory=class_row(ListSeen)) as cursor:
+        return cursor.execute(ONE, {"id": list_id}).fetchone()
+
+
+def named(conn: psycopg.Connection) -> list[Named]:
+    """The names of all lists, in their order."""
+    with conn.cursor(row_factory=class_row(Named)) as cursor:
+        return cursor.execute("SELECT id, name, service, state FROM list ORDER BY name").fetchall()
+
+
 def latest(conn: psycopg.Connection, open_most: int, ended_most: int) -> list[ListSeen]:
     """Active lists by priority and name, paused ones, then the last ended: at most so many of each kind."""
     with conn.cursor(row_factory=class_row(ListSeen)) as cursor:
@@ -189,6 +219,17 @@ def cancel(conn: psycopg.Connection, list_id: int) -> int | None:
     if not _change(conn, list_id, "cancelled", "clock_timestamp()", ("active", "paused")):
         return None
     return jobs.cancel(conn, list_id)
+
+
+def prioritise(conn: psycopg.Connection, list_id: int, priority: int) -> bool:
+    """Let the list run before those of lower priority. False: it is gone."""
+    statement = "UPDATE list SET priority = %s WHERE id = %s"
+    return conn.execute(statement, (priority, list_id)).rowcount == 1
+
+
+def discard(conn: psycopg.Connection, list_id: int) -> bool:
+    """Remove a paused list of which no job has ever run. False: it is no such list."""
+    return conn.execute(DISCARD, {"id": list_id}).rowcount == 1
 
 
 def delete(conn: psycopg.Connection, list_id: int) -> None:

@@ -99,6 +99,12 @@ WHERE list_id = ANY (%(lists)s) AND minute >= date_trunc('minute', now()) - %(mi
 GROUP BY 1, 2 ORDER BY 1, 2
 """
 
+LAST_FAILED = """
+SELECT list_id, cause, max(minute) FROM tally_minute
+WHERE list_id = ANY (%(lists)s) AND minute >= now() - %(days)s * interval '1 day' AND status = 'failed'
+GROUP BY 1, 2
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Count:
@@ -152,6 +158,14 @@ def pace(
     for list_id, minute, ended in conn.execute(PACE, {"lists": list(lists), "minutes": minutes}):
         found[list_id].append((minute, ended))
     return found
+
+
+def last_failed(
+    conn: psycopg.Connection, lists: Sequence[int], days: int
+) -> dict[tuple[int, str], datetime]:
+    """In which minute the last job of each list failed for each cause; older ones are left out."""
+    rows = conn.execute(LAST_FAILED, {"lists": list(lists), "days": days})
+    return {(list_id, cause): minute for list_id, cause, minute in rows}
 
 
 def per_minute(conn: psycopg.Connection, minutes: int) -> list[Minute]:

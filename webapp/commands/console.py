@@ -21,11 +21,12 @@ from store.limits import BadLimit
 from store.lists import NameTaken
 from store.settings import BadSetting
 from webapp.exports import TooManyRows
+from webapp.uploads import NotUsable
 
 LONGEST_CELL = 60
 LONGEST_NAME = 200
 REFUSALS = (
-    BadLimit, BadSetting, KeyTaken, LimitsDiffer, NameTaken, TooManyRows, UnusableFile, Unstorable,
+    BadLimit, BadSetting, KeyTaken, LimitsDiffer, NameTaken, NotUsable, TooManyRows, UnusableFile, Unstorable,
 )  # fmt: skip
 
 Cell = str | int | Decimal | None

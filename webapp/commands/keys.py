@@ -18,7 +18,7 @@ from store.limits import Limit
 from store.settings import Settings
 from store.vault import Locked, Vault, fingerprint
 from webapp.commands.console import Group, counted, name_of, print_json, shown, table, warn
-from webapp.commands.imports import service_named
+from webapp.uploads import service_named
 from webapp.database import connection
 
 SHARED = "all keys"

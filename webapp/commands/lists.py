@@ -11,6 +11,7 @@ from services.causes import CAUSES
 from store import jobs
 from store import lists as store
 from store.lists import ListSeen
+from webapp import uploads
 from webapp.commands import downloads, imports, progress
 from webapp.commands.console import Group, counted, name_of, shown, typed, warn
 from webapp.database import connection
@@ -42,10 +43,10 @@ def import_list(
     wait: bool,
 ) -> None:
     """Make a list of the companies in FILE (CSV, TSV or XLSX), or add what is new to it."""
-    new = imports.plan(name, service, options, fields, priority)
-    companies = imports.read(file, service)
+    new = uploads.plan(name, service, imports.options(options), fields, priority or 0)
+    companies = uploads.read(file.read_bytes(), file.name, service)
     with connection() as conn:
-        stored = imports.store(conn, new, companies)
+        stored = uploads.store(conn, new, companies)
         imports.report(stored, companies, file)
         if priority not in (None, stored.of.priority):
             warn(f"the list is there already, and its priority stays {stored.of.priority}.")

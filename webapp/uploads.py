@@ -1,0 +1,132 @@
+"""From a file of companies to a list, in one transaction, with every line of the file accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from services.company_lists import CompanyList, read_companies
+from services.registry import SERVICES
+from services.service import Service
+from store import jobs, lists
+from store.jobs import NewJob
+from store.lists import ListSeen, NameTaken, NewList, Rejected
+from webapp.formats import counted
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", "": "one column"}
+LONGEST_SHOWN = 60
+
+
+class NotUsable(ValueError):
+    """What was asked for cannot be a list; the text says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What an upload changed: `added` companies are new; `is_new` when the list is."""
+
+    added: int
+    is_new: bool
+    of: ListSeen
+
+
+def service_named(name: str) -> Service:
+    """The service of this name. Raises `NotUsable` with the names of all."""
+    if name not in SERVICES:
+        raise NotUsable(f"There is no service “{name}”. Services: {', '.join(sorted(SERVICES))}.")
+    return SERVICES[name]
+
+
+def plan(
+    name: str, service: str, options: Mapping[str, str], fields: Sequence[str], priority: int
+) -> NewList:
+    """The list that is asked for, with the service's own options and fields where none are given."""
+    asked = service_named(service)
+    known = [field.name for field in asked.fields]
+    for field in fields:
+        if field not in known:
+            raise NotUsable(f"{service} has no field “{field}”. Fields: {', '.join(known)}.")
+    wanted = list(dict.fromkeys(fields)) or known
+    required = [field.name for field in asked.fields if field.required and field.name in wanted]
+    return NewList(name, service, wanted, required, _options(asked, options), priority)
+
+
+def read(data: bytes, filename: str, service: str) -> CompanyList:
+    """The companies in a file. Raises `NotUsable` or `UnusableFile` when no line of it names one."""
+    companies = read_companies(data, filename, SERVICES[service].identify)
+    if not companies.companies:
+        first = companies.rejects[0]
+        raise NotUsable(
+            f"{filename} names no company: {counted(len(companies.rejects), 'line')} rejected, "
+            f"the first is line {first.line}: {first.reason} Nothing was stored."
+        )
+    return companies
+
+
+def store(conn: psycopg.Connection, new: NewList, companies: CompanyList) -> Stored:
+    """List, jobs and rejects in one transaction. What is there already stays as it is."""
+    with conn.transaction():
+        is_new = not lists.see(conn, new.name)
+        list_id = lists.create(conn, new)
+        found = (NewJob(c.number, c.name, dict(c.extra), c.line) for c in companies.companies)
+        added = jobs.enqueue(conn, list_id, found)
+        lists.keep_rejects(conn, list_id, [Rejected(r.line, r.text, r.reason) for r in companies.rejects])
+        return Stored(added, is_new, lists.see(conn, new.name)[0])
+
+
+def store_paused(conn: psycopg.Connection, new: NewList, companies: CompanyList) -> ListSeen:
+    """A new list that waits to be started. Raises `NameTaken` when there is one of this name, of any kind."""
+    with conn.transaction():
+        stored = store(conn, new, companies)
+        if not stored.is_new:
+            raise NameTaken(f"There is a list “{new.name}” already. Choose another name.")
+        lists.pause(conn, stored.of.id)
+    return stored.of
+
+
+def how_read(companies: CompanyList) -> str:
+    """Encoding, separator, heading and columns, in words."""
+    separated = DELIMITERS.get(companies.delimiter, f"“{companies.delimiter}”")
+    encoding = companies.encoding.removesuffix("-sig").replace("utf", "UTF")
+    how = [f"worksheet {_quoted(companies.sheet)}"] if companies.sheet else [encoding, separated]
+    if companies.header_line is None:
+        how.append("no heading")
+    else:
+        how.append(f"heading in line {companies.header_line}")
+    how.append("numbers from " + " or ".join(map(_quoted, companies.number_columns)))
+    if companies.name_column:
+        how.append(f"names from {_quoted(companies.name_column)}")
+    return ", ".join(how)
+
+
+def what_became(companies: CompanyList) -> str:
+    """How many lines were merged, repaired and rejected, in words."""
+    merged = f"{counted(companies.merged, 'duplicate')} merged"
+    repaired = f"{counted(companies.repaired, 'number')} repaired"
+    if companies.repairs:
+        first = companies.repairs[0]
+        repaired += f" (such as {_cut(first.written, 30)} to {first.number} in line {first.line})"
+    return f"{merged}, {repaired}, {counted(len(companies.rejects), 'line')} rejected"
+
+
+def _options(service: Service, given: Mapping[str, str]) -> dict[str, str]:
+    settings = {name: option.default for name, option in service.options.items()}
+    for name, value in given.items():
+        if name not in settings:
+            known = ", ".join(settings) or "none"
+            raise NotUsable(f"{service.name} has no option “{name}”. Options: {known}.")
+        choices = service.options[name].choices
+        if choices and value not in choices:
+            raise NotUsable(f"{name} is “{value}”: it must be {' or '.join(choices)}.")
+        settings[name] = value
+    return settings
+
+
+def _quoted(text: str) -> str:
+    return f"“{_cut(text, LONGEST_SHOWN)}”"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
