@@ -47,7 +47,8 @@ ORDER BY l.no, {", ".join(f"j.{k}" for k in key)} LIMIT %(rows)s
 
 BY_COMPANY = _page("job", LIKE_ASKED, company="''")
 NUMBERED_ONLY = """
-    AND company >= %(number)s AND company <= %(number)s || %(after_all)s AND starts_with(company, %(number)s)"""
+    AND company >= %(number)s AND company <= %(number)s || %(after_all)s
+    AND starts_with(company, %(number)s)"""
 NUMBERED = _page("job", NUMBERED_ONLY + LIKE_ASKED, company="''")
 NAMED = _page("job", LIKE_ASKED + " AND name ILIKE %(name)s", company="''")
 PENDING = _page("job", "AND status = 'pending'", run_at="'-infinity'::timestamptz", id="0::bigint")

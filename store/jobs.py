@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg.rows import class_row
 
+from store import answers
 from store.cleaning import text, to_json
 from store.states import Status
 from store.tally import COUNTED
@@ -53,15 +55,17 @@ reopened AS ({REOPEN} AND EXISTS (SELECT FROM moved)),
 SELECT count(*), max(id) FROM chosen
 """
 
-RETRY_ONE = f"""
+
+# One job, its counters anew; of a done one the result goes, since a pending job holds none.
+BACK_IF = f"""
 WITH chosen AS MATERIALIZED (
-    SELECT id, list_id, outcome AS was_outcome, cause AS was_cause FROM job
-    WHERE id = %(job_id)s AND status = 'failed' FOR UPDATE),
+    SELECT id, status AS was, outcome AS was_outcome, cause AS was_cause FROM job
+    WHERE id = %(job)s AND status = ANY (%(before)s) FOR UPDATE),
 moved AS (
-    UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL,
-        attempts = 0, losses = 0, faults = 0
+    UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL, outcome = NULL,
+        result = NULL, attempts = 0, losses = 0, faults = 0
     FROM chosen c WHERE j.id = c.id
-    RETURNING j.list_id, 'failed' AS was, c.was_outcome, c.was_cause,
+    RETURNING j.list_id, c.was, c.was_outcome, c.was_cause,
               j.status, NULL AS outcome, NULL AS cause),
 reopened AS (
     UPDATE list SET state = 'active', finished_at = NULL
@@ -120,10 +124,26 @@ def retry(conn: psycopg.Connection, list_id: int, cause: str | None = None) -> i
 
 
 def retry_one(conn: psycopg.Connection, job_id: int) -> bool:
-    """Send one failed job back. False: it is gone, or not failed any more. Kept answers stay."""
-    row = conn.execute(RETRY_ONE, {"job_id": job_id}).fetchone()
+    """Send one failed job back; kept answers are used again. False: it has not failed."""
+    return _back(conn, job_id, [Status.FAILED])
+
+
+def ask_again(conn: psycopg.Connection, job_id: int) -> bool:
+    """Send one ended job back and drop its kept answers, so that the service is asked for everything again.
+
+    False: it is neither done nor failed; nothing is dropped.
+    """
+    with conn.transaction():
+        if not _back(conn, job_id, [Status.DONE, Status.FAILED]):
+            return False
+        answers.forget(conn, [job_id])
+    return True
+
+
+def _back(conn: psycopg.Connection, job_id: int, before: Sequence[Status]) -> bool:
+    ((moved,),) = conn.execute(BACK_IF, {"job": job_id, "before": list(before)}).fetchall()
     conn.execute(WAKE)
-    return row is not None and row[0] == 1
+    return bool(moved)
 
 
 def cancel(conn: psycopg.Connection, list_id: int) -> int:
@@ -155,8 +175,10 @@ WHERE l.state = 'active'
 
 SEE = """
 SELECT j.id, l.name AS list, l.service, j.company, j.name, j.status, j.outcome, j.cause, j.message, j.run_at,
-       j.attempts, j.losses, j.faults, j.claim_no, j.claimed_at, j.ended_at, j.result
-FROM job j JOIN list l ON l.id = j.list_id WHERE j.id = %s
+       j.attempts, j.losses, j.faults, j.claim_no, j.claimed_at, j.ended_at, j.result, j.run_until, j.worker,
+       j.extra, j.line, l.id AS list_id, l.state AS list_state, l.fields, l.max_attempts, l.max_losses,
+       l.max_faults, w.name AS worker_name
+FROM job j JOIN list l ON l.id = j.list_id LEFT JOIN worker w ON w.id = j.worker WHERE j.id = %s
 """
 
 
@@ -181,6 +203,17 @@ class JobSeen:
     claimed_at: datetime | None
     ended_at: datetime | None
     result: dict[str, Any] | None
+    run_until: datetime | None
+    worker: UUID | None
+    extra: dict[str, str]
+    line: int | None
+    list_id: int
+    list_state: str
+    fields: Sequence[str]
+    max_attempts: int
+    max_losses: int
+    max_faults: int
+    worker_name: str | None
 
 
 def see(conn: psycopg.Connection, job_id: int) -> JobSeen | None:

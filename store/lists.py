@@ -148,11 +148,12 @@ def keep_rejects(conn: psycopg.Connection, list_id: int, rejects: Iterable[Rejec
         )
 
 
-def rejects(conn: psycopg.Connection, list_id: int) -> list[Rejected]:
-    """The rejected lines of a list in the order of the file."""
+def rejects(conn: psycopg.Connection, list_id: int, most: int | None = None) -> list[Rejected]:
+    """The rejected lines of a list in the order of the file, all or the first so many."""
     with conn.cursor(row_factory=class_row(Rejected)) as cursor:
         return cursor.execute(
-            "SELECT line, content, reason FROM reject WHERE list_id = %s ORDER BY line, id", (list_id,)
+            "SELECT line, content, reason FROM reject WHERE list_id = %s ORDER BY line, id LIMIT %s",
+            (list_id, most),
         ).fetchall()
 
 

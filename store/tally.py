@@ -160,9 +160,7 @@ def pace(
     return found
 
 
-def last_failed(
-    conn: psycopg.Connection, lists: Sequence[int], days: int
-) -> dict[tuple[int, str], datetime]:
+def last_failed(conn: psycopg.Connection, lists: Sequence[int], days: int) -> dict[tuple[int, str], datetime]:
     """In which minute the last job of each list failed for each cause; older ones are left out."""
     rows = conn.execute(LAST_FAILED, {"lists": list(lists), "days": days})
     return {(list_id, cause): minute for list_id, cause, minute in rows}

@@ -20,11 +20,12 @@ from store.keys import KeyTaken, LimitsDiffer
 from store.limits import BadLimit
 from store.lists import NameTaken
 from store.settings import BadSetting
+from webapp import names
 from webapp.exports import TooManyRows
+from webapp.names import LONGEST_NAME
 from webapp.uploads import NotUsable
 
 LONGEST_CELL = 60
-LONGEST_NAME = 200
 REFUSALS = (
     BadLimit, BadSetting, KeyTaken, LimitsDiffer, NameTaken, NotUsable, TooManyRows, UnusableFile, Unstorable,
 )  # fmt: skip
@@ -101,12 +102,8 @@ def name_of(what: str) -> Callable[[click.Context, click.Parameter, str | None],
         if value is None:
             return None
         name = value.strip()
-        if not name:
-            raise click.ClickException(f"The {what} is blank.")
-        if len(name) > LONGEST_NAME:
-            raise click.ClickException(f"The {what} is longer than {LONGEST_NAME} characters.")
-        if any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in name):
-            raise click.ClickException(f"The {what} “{shown(name)}” has characters that cannot be printed.")
+        if wrong := names.problem(what, name):
+            raise click.ClickException(wrong)
         return name
 
     return check

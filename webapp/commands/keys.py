@@ -18,8 +18,8 @@ from store.limits import Limit
 from store.settings import Settings
 from store.vault import Locked, Vault, fingerprint
 from webapp.commands.console import Group, counted, name_of, print_json, shown, table, warn
-from webapp.uploads import service_named
 from webapp.database import connection
+from webapp.uploads import service_named
 
 SHARED = "all keys"
 LONGEST_SECRET = 10_000

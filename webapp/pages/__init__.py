@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from flask import Blueprint
 
-from webapp.pages import account, dashboard, health, signing_in
+from webapp.pages import (
+    account,
+    dashboard,
+    failures,
+    health,
+    jobs,
+    list_files,
+    list_uploads,
+    lists,
+    signing_in,
+)
 
 BLUEPRINTS: tuple[Blueprint, ...] = (
     dashboard.blueprint,
     signing_in.blueprint,
     account.blueprint,
+    lists.blueprint,
+    list_uploads.blueprint,
+    list_files.blueprint,
+    jobs.blueprint,
+    failures.blueprint,
     health.blueprint,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webapp.panels import overview, running
+from webapp.job_filters import ARGS
+from webapp.panels import jobs, lists, overview, running
 from webapp.panels.panel import Panel
 
 PANELS: Mapping[str, Panel] = {
@@ -17,6 +18,13 @@ PANELS: Mapping[str, Panel] = {
     "workers": Panel(running.workers, "dashboard/_workers.html"),
     "keys": Panel(running.keys, "dashboard/_keys.html"),
     "first_run": Panel(overview.first_run, "dashboard/_first_run.html"),
+    "list_index": Panel(lists.index, "lists/_index.html"),
+    "list_head": Panel(lists.head, "lists/_head.html", args=("list",)),
+    "list_causes": Panel(lists.causes, "lists/_causes.html", args=("list",)),
+    "jobs": Panel(jobs.rows, "jobs/_rows.html", args=(*ARGS, "cursor"), least_seconds=2.0),
+    "failures": Panel(
+        jobs.failures, "failures/_groups.html", args=("list", "service", "cause", "since"), least_seconds=5.0
+    ),
 }
 
 # Every page has these two; what stands before the first dot of a page's name is its place in the bar.
@@ -25,6 +33,10 @@ EVERYWHERE = ("bar", "verdict")
 PAGES: Mapping[str, tuple[str, ...]] = {
     "dashboard": ("counts", "lists", "needs", "chart", "workers", "keys"),
     "dashboard.empty": ("first_run",),
+    "lists": ("list_index",),
+    "lists.one": ("list_head", "list_causes"),
+    "jobs": ("jobs",),
+    "failures": ("failures",),
 }
 
 

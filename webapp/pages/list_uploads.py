@@ -1,0 +1,173 @@
+"""A new list in two steps: a file is read and kept as a paused list, then looked at and started."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+from flask import Blueprint, current_app, redirect, request
+from flask.typing import ResponseReturnValue
+from flask_wtf import FlaskForm
+from flask_wtf.file import FileField, FileRequired
+from itsdangerous import BadSignature, URLSafeSerializer
+from wtforms import IntegerField, SelectField, StringField, ValidationError
+from wtforms.validators import InputRequired, NumberRange
+
+from services.company_lists import CompanyList, UnusableFile
+from services.registry import SERVICES
+from store import lists
+from store.cleaning import Unstorable
+from store.lists import ListSeen, NameTaken
+from store.people import Role
+from webapp import names, uploads
+from webapp.access import needs
+from webapp.answers import go_to
+from webapp.database import page_connection
+from webapp.formats import counted
+from webapp.notices import done, refused
+from webapp.pages.lists import ONE, found
+from webapp.panels.lists import is_draft
+from webapp.panels.polling import render_page
+from webapp.uploads import NotUsable, how_read, what_became
+
+blueprint = Blueprint("list_uploads", __name__)
+
+# 50 MB of file, as the documentation's proxy allows for the whole request.
+LARGEST_UPLOAD_BYTES = 50 * 1024 * 1024
+REJECTS_SHOWN = 20
+LONGEST_FILE_NAME = 60
+
+
+class NewList(FlaskForm):  # type: ignore[misc]
+    name = StringField("Name", filters=[lambda text: (text or "").strip()])
+    service = SelectField("Service", choices=[(one.name, one.title) for one in SERVICES.values()])
+    file = FileField("File", [FileRequired("Choose a file.")])
+
+    def validate_name(self, field: StringField) -> None:
+        if wrong := names.problem("name", field.data):
+            raise ValidationError(wrong)
+
+
+class Start(FlaskForm):  # type: ignore[misc]
+    priority = IntegerField(
+        "Priority",
+        [
+            InputRequired("Give a whole number."),
+            NumberRange(-1000, 1000, "Give a number from -1,000 to 1,000."),
+        ],
+    )
+
+
+@blueprint.url_value_preprocessor
+def _allow_files(endpoint: str | None, _values: dict[str, Any] | None) -> None:
+    """Before anything reads the request's body: the check of the form's token does."""
+    if endpoint == "list_uploads.upload" and request.method == "POST":
+        request.max_content_length = LARGEST_UPLOAD_BYTES
+
+
+@blueprint.get("/lists/new")
+@needs(Role.OPERATOR)
+def new() -> str:
+    """The form: name, service, file."""
+    return render_page("lists/new.html", "lists.new", form=NewList())
+
+
+@blueprint.post("/lists/new")
+@needs(Role.OPERATOR)
+def upload() -> ResponseReturnValue:
+    """Read the file and keep the list, paused; a file that cannot be used is refused and nothing is kept."""
+    form = NewList()
+    if not form.validate():
+        return _form_again(form)
+    filename = PurePath(form.file.data.filename.replace("\\", "/")).name[-LONGEST_FILE_NAME:]
+    try:
+        wanted = uploads.plan(form.name.data, form.service.data, {}, (), 0)
+        companies = uploads.read(form.file.data.read(), filename, wanted.service)
+        with page_connection() as conn:
+            one = uploads.store_paused(conn, wanted, companies)
+    except NameTaken as error:
+        form.name.errors = [str(error)]
+        return _form_again(form)
+    except (NotUsable, UnusableFile, Unstorable) as error:
+        form.file.errors = [str(error)]
+        return _form_again(form)
+    return go_to(f"/lists/{one.id}/start?read={_signed(one, filename, companies)}")
+
+
+def _form_again(form: NewList) -> ResponseReturnValue:
+    return render_page("lists/new.html", "lists.new", form=form), 422
+
+
+@blueprint.get(ONE + "/start")
+@needs(Role.OPERATOR)
+def check(list_id: int) -> ResponseReturnValue:
+    """What became of the file, before anything runs. A list that has been started has no such page."""
+    one, jobs = found(list_id)
+    if not is_draft(one, jobs):
+        return redirect(f"/lists/{list_id}", 303)
+    return _check_page(one, jobs.total, Start(data={"priority": one.priority}))
+
+
+@blueprint.post(ONE + "/start")
+@needs(Role.OPERATOR)
+def start(list_id: int) -> ResponseReturnValue:
+    """Set the priority, and start unless it is to wait."""
+    form = Start()
+    one, jobs = found(list_id)
+    if not is_draft(one, jobs):
+        return refused(f"This list has been started already; it is {one.state}.")
+    if not form.validate():
+        return _check_page(one, jobs.total, form), 422
+    waits = request.form.get("when") == "later"
+    with page_connection() as conn, conn.transaction():
+        lists.prioritise(conn, list_id, form.priority.data)
+        if not waits:
+            lists.resume(conn, list_id)
+    said = (
+        "Saved. It waits until it is started." if waits else f"Started. {counted(jobs.total, 'job')} can run."
+    )
+    return done(said, f"/lists/{list_id}")
+
+
+@blueprint.post(ONE + "/discard")
+@needs(Role.OPERATOR)
+def discard(list_id: int) -> ResponseReturnValue:
+    """Delete a list that was never started."""
+    one, _ = found(list_id)
+    with page_connection() as conn:
+        is_gone = lists.discard(conn, list_id)
+    if not is_gone:
+        return refused("Only a list that was never started can be deleted here.")
+    return done(f"“{one.name}” was deleted. Nothing of it had run.", "/lists")
+
+
+def _check_page(one: ListSeen, companies: int, form: Start) -> str:
+    with page_connection() as conn:
+        rejects = lists.rejects(conn, one.id, REJECTS_SHOWN)
+    values: dict[str, Any] = {
+        "one": one,
+        "companies": companies,
+        "rejects": rejects,
+        "form": form,
+        "read": _read_back(one),
+    }
+    return render_page("lists/start.html", "lists.start", **values)
+
+
+def _signer() -> URLSafeSerializer:
+    return URLSafeSerializer(current_app.secret_key or "", salt="how a file was read")
+
+
+def _signed(one: ListSeen, filename: str, companies: CompanyList) -> str:
+    """How the file was read, for the URL of the next page: it is told once more whenever that is loaded."""
+    told = [one.id, filename, how_read(companies), what_became(companies)]
+    text = _signer().dumps(told)
+    return text if isinstance(text, str) else text.decode()
+
+
+def _read_back(one: ListSeen) -> list[str] | None:
+    try:
+        list_id, *told = _signer().loads(request.args.get("read", ""))
+    except BadSignature:
+        return None
+    return told if list_id == one.id else None
