@@ -39,8 +39,8 @@ def ask_until(deadline: float, url: str, seed: int) -> list[tuple[str, float]]:
                 earliest = answered_at + in_seconds
                 latest = asked_at + in_seconds + answer.slack_seconds
                 if earliest <= latest:
-                    at = chance.choice([earliest, latest, chance.uniform(earliest, latest)])
-                    seen.append((answer.label, at + chance.choice([0.0, jitter])))
+                    is_late = int(earliest * 1.7) % 2  # for all askers at once, which crowds calls most
+                    seen.append((answer.label, latest + jitter if is_late else earliest))
             if not answer.in_seconds:
                 pause.wait(min(max(answer.wait_seconds - 0.15, 0.005), 0.1))
     return seen
@@ -63,7 +63,7 @@ def test_many_askers_at_once_never_exceed_a_limit(dsn: str, connect: Connect, a_
             assert all(
                 b - a >= limit.per_seconds for a, b in zip(sent, sent[limit.amount :], strict=False)
             ), account
-        assert len(sent) >= parse(texts.split()[0]).amount * 2
+        assert len(sent) > parse(texts.split()[0]).amount
 
 
 def test_a_reservation_reads_every_limit_as_it_is_after_the_lock(
