@@ -45,19 +45,22 @@ def sends(
     asks: Sequence[Ask],
     seed: int,
 ) -> list[float]:
-    """When the service sees the calls, each sent as early or late as its permit allows, with jitter."""
+    """When the service sees the calls, with delays that crowd them as the permits allow.
+
+    Worst is a time in which every call comes as late as it may, and then one in which none is late.
+    """
     chance = random.Random(seed)
     guard = min(limit.guard_seconds for limit in limits)
     jitter = guard * (1 - ledger.SLACK_SHARE) * 0.99
-    seen = []
+    seen, share = [], 1.0
     for gap, want, ahead in asks:
         clock.advance(gap)
+        if chance.random() < 0.1:
+            share = chance.choice([0.0, 1.0, 1.0 - share, chance.random()])
         answer = ledger.reserve(conn, service, None, want, ahead)
         assert isinstance(answer, Reservation)
-        for at in answer.in_seconds:
-            assert 0.0 <= at <= ahead + 1e-5
-            late = chance.choice([0.0, answer.slack_seconds, chance.uniform(0.0, answer.slack_seconds)])
-            seen.append(clock.at + at + late + chance.choice([0.0, jitter, chance.uniform(0.0, jitter)]))
+        assert all(0.0 <= at <= ahead + 1e-5 for at in answer.in_seconds)
+        seen += [clock.at + at + share * (answer.slack_seconds + jitter) for at in answer.in_seconds]
     return seen
 
 

@@ -206,6 +206,15 @@ def test_a_list_never_finishes_with_a_company_that_joins_meanwhile(
     assert state_of(one, list_id) == ("active", False)
 
 
+def test_finish_looks_again_at_the_lists_it_has_locked(
+    conn: psycopg.Connection, a_list: A, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A company may have joined between the look and the lock: as if the look had missed it."""
+    a_list(conn, 1)
+    monkeypatch.setattr(lists, "ENDED", "SELECT id FROM list FOR UPDATE SKIP LOCKED")
+    assert lists.finish(conn) == []
+
+
 def test_finish_and_enqueue_in_a_race_leave_no_job_behind(dsn: str, connect: Connect, a_list: A) -> None:
     setup = connect()
     list_id = a_list(setup, 1)

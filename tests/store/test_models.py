@@ -202,20 +202,15 @@ def test_the_models_say_what_the_migrations_made(dsn: str) -> None:
     assert differences(dsn) == []
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "ALTER TABLE job ADD extra_column text",
-        "ALTER TABLE job DROP message",
-        "ALTER TABLE job ALTER attempts TYPE int",
-        "ALTER TABLE job ALTER company DROP NOT NULL",
-        "DROP INDEX job_held",
-    ],
-)
-def test_a_model_that_says_something_else_would_be_seen(dsn: str, change: str) -> None:
+def test_a_model_that_says_something_else_would_be_seen(dsn: str) -> None:
     with psycopg.connect(dsn) as conn:
-        conn.execute(change)
-    assert differences(dsn)
+        conn.execute("ALTER TABLE job ADD extra_column text, DROP message, ALTER attempts TYPE int")
+        conn.execute("ALTER TABLE job ALTER company DROP NOT NULL")
+        conn.execute("DROP INDEX job_held")
+    found = [difference[0] for difference in differences(dsn) if isinstance(difference, tuple)]
+    changed = [difference[0][0] for difference in differences(dsn) if isinstance(difference, list)]
+    assert sorted(found) == ["add_column", "add_index", "remove_column"]
+    assert sorted(changed) == ["modify_nullable", "modify_type"]
 
 
 def test_the_schema_of_the_program_is_the_head_of_the_migrations(dsn: str) -> None:
