@@ -44,6 +44,14 @@ TELLTALE_CHARACTERS = 6
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """A call as it left: under which permit, and when on this process's clock."""
+
+    permit: Permit
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Everything a call of one service needs. `ask` is called by any slot."""
 
@@ -72,21 +80,22 @@ class Caller:
 
     def _attempt(self, work: Work, call: Get) -> Answer | None:
         """One request under one permit; None: the key was at fault, try with another."""
+        taken: list[Sent] = []
         waiting_since = time.monotonic()
-        permit = self.permits.take(work)
-        sent_at = time.monotonic()
-        came = self.http.get(
-            address(self.service, call, self.services_url),
-            call,
-            self.service.headers(permit.secret),
-            seconds=work.deadline - sent_at,
-        )
+
+        def authorize() -> Mapping[str, str]:
+            permit = self.permits.take(work)
+            taken.append(Sent(permit, time.monotonic()))
+            return self.service.headers(permit.secret)
+
+        url = address(self.service, call, self.services_url)
+        came = self.http.get(url, call, authorize, seconds=work.deadline - waiting_since)
         verdict = self._judge(came)
-        took = time.monotonic() - sent_at
-        self._log(
-            work, call, permit, came, verdict, waited=sent_at - waiting_since, took=took, sent_at=sent_at
-        )
-        return self._act(permit, came, verdict)
+        if not taken:
+            raise CallFailed("service_unreachable", getattr(verdict, "message", ""))
+        sent = taken[-1]
+        self._log(work, call, sent, came, verdict, waited=sent.at - waiting_since)
+        return self._act(sent.permit, came, verdict)
 
     def _judge(self, came: Received | Unreachable) -> Verdict:
         if isinstance(came, Unreachable):
@@ -150,13 +159,11 @@ class Caller:
         self,
         work: Work,
         call: Get,
-        permit: Permit,
+        sent: Sent,
         came: Received | Unreachable,
         verdict: Verdict,
         *,
         waited: float,
-        took: float,
-        sent_at: float,
     ) -> None:
         received = came if isinstance(came, Received) else None
         message = getattr(verdict, "message", None)
@@ -165,16 +172,16 @@ class Caller:
                 work.claim.id,
                 work.claim.claim_no,
                 work.claim.worker,
-                permit.key_id,
+                sent.permit.key_id,
                 described(call),
                 _name(verdict),
                 received.status if received else None,
-                self._clean(message, permit) if message else None,
+                self._clean(message, sent.permit) if message else None,
                 waited_ms=round(waited * 1000),
-                took_ms=round(took * 1000),
-                late=sent_at > permit.use_by,
+                took_ms=round((time.monotonic() - sent.at) * 1000),
+                late=sent.at > sent.permit.use_by,
                 body_bytes=len(received.body) if received else 0,
-                sent_at=sent_at,
+                sent_at=sent.at,
             )
         )
 

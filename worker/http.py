@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 import requests
-from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from services.extraction import Get
 from services.service import Service
 from store.cleaning import text
+from worker.wire import Authorize, WireAdapter, authorized_by
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
@@ -69,14 +69,17 @@ class Http:
     def __init__(self, threads: int) -> None:
         self._session = requests.Session()
         self._session.trust_env = False
-        adapter = HTTPAdapter(pool_connections=16, pool_maxsize=threads, pool_block=False)
+        adapter = WireAdapter(pool_connections=16, pool_maxsize=threads, pool_block=False)
         self._session.mount("https://", adapter)
         self._session.mount("http://", adapter)
 
-    def get(self, url: str, call: Get, headers: Mapping[str, str], seconds: float) -> Received | Unreachable:
-        """Ask once. `Authorization` does not follow a redirect to another host."""
+    def get(self, url: str, call: Get, authorize: Authorize, seconds: float) -> Received | Unreachable:
+        """Ask once. `authorize` is called when there is nothing left to do but to write; it returns headers.
+
+        `Authorization` does not follow a redirect to another host. Raises what `authorize` raises.
+        """
         try:
-            return self._follow(url, call, headers, time.monotonic() + min(seconds, TOTAL_SECONDS))
+            return self._follow(url, call, authorize, time.monotonic() + min(seconds, TOTAL_SECONDS))
         except _Unfit as unfit:
             return unfit.answer
         except requests.exceptions.ConnectTimeout:
@@ -91,10 +94,18 @@ class Http:
         except requests.exceptions.RequestException as error:
             return Unreachable("service_unreachable", f"the connection failed: {type(error).__name__}")
 
-    def _follow(self, url: str, call: Get, headers: Mapping[str, str], end: float) -> Received:
-        params, sent = list(call.params), {**headers, "Accept": call.accept}
-        for _ in range(MAX_REDIRECTS + 1):
-            with self._send(requests.Request("GET", url, sent, params=params), end) as response:
+    def _follow(self, url: str, call: Get, authorize: Authorize, end: float) -> Received:
+        params, sent = list(call.params), {"Accept": call.accept}
+
+        def permitted() -> Mapping[str, str]:
+            sent.update(authorize())
+            return sent
+
+        for hop in range(MAX_REDIRECTS + 1):
+            with (
+                authorized_by(None if hop else permitted),  # the permit is for the call, redirects and all
+                self._send(requests.Request("GET", url, sent, params=params), end) as response,
+            ):
                 target = self._session.get_redirect_target(response)
                 if target is None:
                     lower = {name.lower(): value for name, value in response.headers.items()}

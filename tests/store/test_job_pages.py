@@ -60,7 +60,7 @@ def is_wanted(wanted: Wanted, row: JobRow) -> bool:
 def pages(conn: psycopg.Connection, wanted: Wanted, ids: list[int]) -> list[JobRow]:
     """All rows, page by page, each page as full as it can be."""
     columns = "status, outcome, cause, count(*)"
-    counts = {one: 0 for one in ids}
+    counts = dict.fromkeys(ids, 0)
     for list_id, status, outcome, cause, n in conn.execute(
         f"SELECT list_id, {columns} FROM job GROUP BY list_id, status, outcome, cause"
     ):

@@ -27,7 +27,7 @@ Send = Callable[..., None]
 
 
 def _ask(url: str, call: Get = CALL, seconds: float = 20.0) -> Received | Unreachable:
-    return Http(threads=2).get(url + call.path, call, HEADERS, seconds)
+    return Http(threads=2).get(url + call.path, call, lambda: HEADERS, seconds)
 
 
 def test_the_call_goes_out_as_it_was_asked_and_comes_back_whole(serve: Serve, send: Send) -> None:
@@ -56,7 +56,7 @@ def test_connections_are_used_again(serve: Serve, send: Send) -> None:
 
     url, client = serve(answer), Http(threads=2)
     for _ in range(3):
-        assert client.get(url + CALL.path, CALL, HEADERS, 5.0) == Received(200, ANY, b"{}")
+        assert client.get(url + CALL.path, CALL, lambda: HEADERS, 5.0) == Received(200, ANY, b"{}")
     assert (len(ports), len(set(ports))) == (6, 1)
 
 
@@ -301,20 +301,50 @@ def test_cookies_are_not_kept(serve: Serve, send: Send) -> None:
 
     url, client = serve(answer), Http(threads=2)
     for _ in range(2):
-        client.get(url + CALL.path, CALL, HEADERS, 5.0)
+        client.get(url + CALL.path, CALL, lambda: HEADERS, 5.0)
     assert seen == [None] * 4
 
 
 def test_what_cannot_be_sent_is_the_requests_fault(serve: Serve, send: Send) -> None:
     url = serve(lambda handler: send(handler, 200, b"{}"))
-    came = Http(threads=1).get(url, CALL, {"authorization": f"Basic {SECRET}\r\nX: y"}, 5.0)
-    assert came == Unreachable("bad_request", "the request cannot be sent: InvalidHeader")
+    came = Http(threads=1).get(url, CALL, lambda: {"authorization": f"Basic {SECRET}\r\nX: y"}, 5.0)
+    assert came == Unreachable("bad_request", "the request cannot be sent: ValueError")
+
+
+def test_the_permit_is_asked_for_when_the_connection_is_open(serve: Serve, send: Send) -> None:
+    accepted: list[str] = []
+
+    class Counting(socket.socket):
+        def connect(self, address: Any) -> None:
+            super().connect(address)
+            accepted.append("connected")
+
+    url = serve(lambda handler: send(handler, 200, b"{}"))
+
+    def authorize() -> dict[str, str]:
+        accepted.append("asked")
+        return HEADERS
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "socket", Counting)
+        assert isinstance(Http(threads=1).get(url, CALL, authorize, 5.0), Received)
+    assert accepted == ["connected", "asked"]
+
+
+def test_no_permit_is_spent_where_nobody_answers() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        spent: list[int] = []
+        came = Http(threads=1).get(url, CALL, lambda: spent.append(1) or HEADERS, 5.0)  # type: ignore[func-returns-value]
+    assert (came, spent) == (ANY, [])
+    assert isinstance(came, Unreachable)
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1", "http://no-such-host.invalid", "http://[bad"])
 def test_no_message_holds_the_key_or_the_address(address: str, caplog: pytest.LogCaptureFixture) -> None:
     call = Get(f"/company?key={SECRET}", (("key", SECRET),))
-    came = Http(threads=1).get(address + call.path, call, HEADERS, 5.0)
+    came = Http(threads=1).get(address + call.path, call, lambda: HEADERS, 5.0)
     assert isinstance(came, Unreachable)
     said = f"{came.message} {caplog.text}"
     assert SECRET not in said
