@@ -57,6 +57,11 @@ class JobFilter:
         there = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: str(value) for name, value in there.items() if value is not None}
 
+    @property
+    def among_failed(self) -> dict[str, str]:
+        """The query that asks a page of failures for the same."""
+        return {name: value for name, value in self.args.items() if name not in ("status", "outcome", "q")}
+
     def without(self, name: str) -> dict[str, str]:
         """The query that asks for the same but for one part; what depends on it goes too."""
         gone = {name} | ({"outcome", "cause"} if name == "status" else set())

@@ -49,7 +49,7 @@ class Counted:
 def show_all() -> str:
     """What failed, by cause and list."""
     asked = job_filters.failed(request.args)
-    args = asked.without("status")
+    args = asked.among_failed
     if request.args.get("since") in SINCE:
         args["since"] = request.args["since"]
     with page_connection() as conn:
@@ -71,7 +71,7 @@ def ask_to_retry() -> str:
     with snapshot() as conn:
         found = _count(conn, asked)
     known = CAUSES.get(asked.cause or "")
-    back = "/failures?" + urlencode(asked.without("status"))
+    back = "/failures?" + urlencode(asked.among_failed)
     return render_page(
         "failures/retry.html", "failures.retry", asked=asked, found=found, known=known, back=back
     )
@@ -88,7 +88,7 @@ def retry() -> ResponseReturnValue:
     with page_connection() as conn:
         sent = sum(jobs.retry(conn, list_id, asked.cause) for list_id in _count(conn, asked).by_list)
     flash(_outcome(sent, expected))
-    return go_to("/failures?" + urlencode(asked.without("status")))
+    return go_to("/failures?" + urlencode(asked.among_failed))
 
 
 def _count(conn: psycopg.Connection, asked: JobFilter) -> Counted:

@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from flask_wtf import FlaskForm
 from flask_wtf.file import FileField, FileRequired
 from itsdangerous import BadSignature, URLSafeSerializer
-from wtforms import IntegerField, SelectField, StringField, ValidationError
+from wtforms import IntegerField, SelectChoice, SelectField, StringField, ValidationError
 from wtforms.validators import InputRequired, NumberRange
 
 from services.company_lists import CompanyList, UnusableFile
@@ -40,7 +40,7 @@ LONGEST_FILE_NAME = 60
 
 class NewList(FlaskForm):  # type: ignore[misc]
     name = StringField("Name", filters=[lambda text: (text or "").strip()])
-    service = SelectField("Service", choices=[(one.name, one.title) for one in SERVICES.values()])
+    service = SelectField("Service", choices=[SelectChoice(one.name, one.title) for one in SERVICES.values()])
     file = FileField("File", [FileRequired("Choose a file.")])
 
     def validate_name(self, field: StringField) -> None:

@@ -91,7 +91,7 @@ def failures(look: Look, args: Args) -> Mapping[str, Any]:
         "jobs": sum(sizes[key] for key in chosen),
         "causes": len({key[1] for key in chosen}),
         "lists": len({key[0] for key in chosen}),
-        "is_narrowed": bool(asked.without("status")) or begin is not None,
+        "is_narrowed": bool(asked.among_failed) or begin is not None,
     }
 
 
