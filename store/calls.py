@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import psycopg
+from psycopg.rows import class_row
+
 from store.cleaning import MAX_MESSAGE, MAX_REQUEST, text
 
 LOGGED = """
@@ -23,6 +26,24 @@ logged AS (
       AS c(job_id, claim_no, worker, key_id, request, verdict, status, message, waited_ms, took_ms, late,
            body_bytes, ago_seconds))
 """
+
+# Reads a row per call: ask it every quarter of a minute, not with every look at the dashboard.
+LAST_HOUR = """
+SELECT k.id AS key_id, c.* FROM key k CROSS JOIN LATERAL (
+    SELECT count(*) AS calls, count(*) FILTER (WHERE verdict = 'key_rests') AS rate_limited,
+           avg(took_ms) FILTER (WHERE sent_at > now() - interval '5 minutes')::float8 AS took_ms
+    FROM call WHERE key_id = k.id AND sent_at > now() - interval '1 hour') c
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCalls:
+    """The calls of a key in the last hour; `took_ms`: how long one takes, by the last five minutes."""
+
+    key_id: int
+    calls: int
+    rate_limited: int
+    took_ms: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +85,9 @@ def columns(calls: Sequence[Call], now: float) -> dict[str, list[Any]]:
         "call_bytes": [c.body_bytes for c in calls],
         "call_ago": [now - c.sent_at for c in calls],
     }
+
+
+def last_hour(conn: psycopg.Connection) -> dict[int, KeyCalls]:
+    """What each key was used for in the last hour, by its id."""
+    with conn.cursor(row_factory=class_row(KeyCalls)) as cursor:
+        return {one.key_id: one for one in cursor.execute(LAST_HOUR)}

@@ -123,6 +123,12 @@ def _repeat(conn: psycopg.Connection, statement: str, params: dict[str, Any]) ->
     return total
 
 
+OLDEST_DUE = """
+SELECT min(first.run_at) FROM list l CROSS JOIN LATERAL (
+    SELECT run_at FROM job WHERE list_id = l.id AND status = 'pending' ORDER BY run_at, id LIMIT 1) first
+WHERE l.state = 'active'
+"""
+
 SEE = """
 SELECT j.id, l.name AS list, l.service, j.company, j.name, j.status, j.outcome, j.cause, j.message, j.run_at,
        j.attempts, j.losses, j.faults, j.claim_no, j.claimed_at, j.ended_at, j.result
@@ -157,3 +163,9 @@ def see(conn: psycopg.Connection, job_id: int) -> JobSeen | None:
     """The job, or None when there is none with this id."""
     with conn.cursor(row_factory=class_row(JobSeen)) as cursor:
         return cursor.execute(SEE, (job_id,)).fetchone()
+
+
+def oldest_due(conn: psycopg.Connection) -> datetime | None:
+    """Since when the pending job of an active list that has waited longest could run, or will be able to."""
+    row = conn.execute(OLDEST_DUE).fetchone()
+    return row[0] if row else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import psycopg
 from psycopg.rows import class_row
@@ -60,6 +61,25 @@ LEFT JOIN LATERAL (
 ORDER BY k.service, k.label
 """
 
+HEADROOM = """
+SELECT k.id, k.service, k.label, a.name AS account, k.fingerprint,
+       CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM now())
+            THEN 'resting' ELSE k.state END AS state,
+       CASE WHEN a.rest_until > extract(epoch FROM now())
+            THEN to_timestamp(a.rest_until) END AS rest_until,
+       a.rest_cause, k.last_error,
+       CASE WHEN k.used_at > 0 THEN to_timestamp(k.used_at) END AS used_at,
+       w.amounts, w.per_seconds, w.used
+FROM key k JOIN account a ON a.id = k.account_id
+JOIN (SELECT account_id, array_agg(amount ORDER BY no) AS amounts,
+             array_agg(per_seconds::int ORDER BY no) AS per_seconds,
+             array_agg(coalesce((SELECT sum(e.used) FROM unnest(at, allowance.used) AS e(at, used)
+                                 WHERE e.at > extract(epoch FROM now()) - per_seconds), 0)::int
+                       ORDER BY no) AS used
+      FROM allowance GROUP BY account_id) w ON w.account_id = a.id
+ORDER BY k.service, k.label
+"""
+
 
 class KeyTaken(ValueError):
     """The label or the secret is there already; the text says which key it is."""
@@ -96,6 +116,38 @@ class KeySeen:
     @property
     def limits(self) -> list[Limit]:
         return [Limit(*pair) for pair in zip(self.amounts, self.per_seconds, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """What a key's limits have used in their windows, read from the ledger alone, not from the calls."""
+
+    id: int
+    service: str
+    label: str
+    account: str
+    fingerprint: str
+    state: str
+    rest_until: datetime | None
+    rest_cause: str | None
+    last_error: str | None
+    used_at: datetime | None
+    amounts: list[int]
+    per_seconds: list[int]
+    used: list[int]
+
+    @property
+    def is_usable(self) -> bool:
+        """Now, or by itself after a rest."""
+        return self.state in ("active", "resting")
+
+    @property
+    def tightest(self) -> tuple[Limit, int]:
+        """The limit of which most is used, and how many calls that is."""
+        used, amount, per = max(
+            zip(self.used, self.amounts, self.per_seconds, strict=True), key=lambda one: one[0] / one[1]
+        )
+        return Limit(amount, per), used
 
 
 def add(
@@ -187,6 +239,12 @@ def see(conn: psycopg.Connection) -> list[KeySeen]:
     """All keys with what their limits have used in the current windows."""
     with conn.cursor(row_factory=class_row(KeySeen)) as cursor:
         return cursor.execute(SEE).fetchall()
+
+
+def headroom(conn: psycopg.Connection) -> list[Headroom]:
+    """All keys, with what is used of their limits now."""
+    with conn.cursor(row_factory=class_row(Headroom)) as cursor:
+        return cursor.execute(HEADROOM).fetchall()
 
 
 def locked(conn: psycopg.Connection, vault: Vault) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ permit that was handed out and not used is lost, never lent twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import psycopg
 
@@ -170,3 +171,8 @@ def rest_account(conn: psycopg.Connection, account_id: int, seconds: float, caus
 def rest_service(conn: psycopg.Connection, service: str, seconds: float, cause: str) -> bool:
     """Stop claims for the service for a while, whatever the key. False: it rests longer already."""
     return conn.execute(REST_SERVICE, {"service": service, "seconds": seconds, "cause": cause}).rowcount == 1
+
+
+def resting(conn: psycopg.Connection) -> dict[str, datetime]:
+    """The services that rest as a whole, and until when."""
+    return dict(conn.execute("SELECT name, rest_until FROM service WHERE rest_until > now()").fetchall())

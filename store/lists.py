@@ -20,10 +20,18 @@ VALUES (%(name)s, %(service)s, %(options)s::jsonb, %(fields)s, %(required)s, %(p
 ON CONFLICT (name) DO NOTHING RETURNING id
 """
 
-SEE = """
-SELECT id, name, service, options, fields, required, state, priority, created_at, finished_at,
-       (SELECT count(*) FROM reject r WHERE r.list_id = list.id) AS rejects
-FROM list WHERE %(name)s::text IS NULL OR name = %(name)s ORDER BY id
+COLUMNS = """
+id, name, service, options, fields, required, state, priority, created_at, finished_at,
+(SELECT count(*) FROM reject r WHERE r.list_id = list.id) AS rejects"""
+
+SEE = f"SELECT {COLUMNS} FROM list WHERE %(name)s::text IS NULL OR name = %(name)s ORDER BY id"
+
+LATEST = f"""
+(SELECT {COLUMNS} FROM list WHERE state IN ('active', 'paused')
+ ORDER BY state, priority DESC, name LIMIT %(open)s)
+UNION ALL
+(SELECT {COLUMNS} FROM list WHERE state IN ('finished', 'cancelled')
+ ORDER BY finished_at DESC, id LIMIT %(ended)s)
 """
 
 REJECT = """
@@ -134,6 +142,22 @@ def see(conn: psycopg.Connection, name: str | None = None) -> list[ListSeen]:
     """All lists in the order they were made, or the one of this name."""
     with conn.cursor(row_factory=class_row(ListSeen)) as cursor:
         return cursor.execute(SEE, {"name": name}).fetchall()
+
+
+def latest(conn: psycopg.Connection, open_most: int, ended_most: int) -> list[ListSeen]:
+    """Active lists by priority and name, paused ones, then the last ended: at most so many of each kind."""
+    with conn.cursor(row_factory=class_row(ListSeen)) as cursor:
+        return cursor.execute(LATEST, {"open": open_most, "ended": ended_most}).fetchall()
+
+
+def states(conn: psycopg.Connection) -> dict[str, int]:
+    """How many lists are in which state; states without a list are left out."""
+    return dict(conn.execute("SELECT state, count(*) FROM list GROUP BY state").fetchall())
+
+
+def waiting(conn: psycopg.Connection) -> set[str]:
+    """The services of active lists."""
+    return {row[0] for row in conn.execute("SELECT DISTINCT service FROM list WHERE state = 'active'")}
 
 
 def finish(conn: psycopg.Connection) -> list[int]:

@@ -20,12 +20,15 @@ import psycopg
 from cryptography.fernet import Fernet
 from psycopg.conninfo import conninfo_to_dict
 
+MAKE_A_SECRET = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'  # noqa: S105
 MAKE_A_KEY = 'python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"'
 
 _FERNET_KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
 _DATABASE_SCHEME = re.compile(r"(?:postgresql|postgres)(?:\+psycopg)?://")
 _LEAST_LEASE_SECONDS = 2.0
 _BEATS_PER_LEASE = 3
+_LEAST_SECRET_LENGTH = 32
+_MOST_PROXIES = 9
 
 
 class BadSetting(ValueError):
@@ -41,9 +44,14 @@ class Settings:
     services_url: str | None
     """Where all services are asked instead of their own addresses: the sandbox."""
     port: int
+    public_url: str
+    """Where people reach the console, for links in what is printed and sent."""
+    trusted_proxies: int
+    """How many proxies stand in front and say in X-Forwarded-* who asked, and for which host."""
     lease_seconds: float
     heartbeat_seconds: float
     _master_keys: tuple[str, ...] = field(repr=False)
+    _secret_key: str = field(repr=False)
 
     def master_keys(self) -> tuple[str, ...]:
         """The Fernet keys that encrypt secrets at rest: the first encrypts, all decrypt.
@@ -53,6 +61,12 @@ class Settings:
         if not self._master_keys:
             raise BadSetting(f"SLUICE_MASTER_KEYS is not set: secrets need a key; make one with {MAKE_A_KEY}")
         return self._master_keys
+
+    def secret_key(self) -> str:
+        """What signs the sessions of people. Raises `BadSetting` when there is none; only pages ask."""
+        if not self._secret_key:
+            raise BadSetting(f"SLUICE_SECRET_KEY is not set: sessions need one; make it with {MAKE_A_SECRET}")
+        return self._secret_key
 
 
 def read(environ: Mapping[str, str]) -> Settings:
@@ -66,13 +80,17 @@ def read(environ: Mapping[str, str]) -> Settings:
             f"HEARTBEAT_SECONDS is {heartbeat_seconds:g}: it must be above 0 and below a third of "
             f"LEASE_SECONDS, which is {lease_seconds:g}"
         )
+    port = _port(_text(environ, "PORT") or "8000")
     return Settings(
         database_url=_database_url(_text(environ, "DATABASE_URL")),
-        services_url=_services_url(_text(environ, "SLUICE_SERVICES_URL")),
-        port=_port(_text(environ, "PORT") or "8000"),
+        services_url=_url(environ, "SLUICE_SERVICES_URL", "http://127.0.0.1:8100"),
+        port=port,
+        public_url=_url(environ, "PUBLIC_URL", "https://sluice.example.com") or f"http://127.0.0.1:{port}",
+        trusted_proxies=_proxies(_text(environ, "TRUSTED_PROXIES") or "0"),
         lease_seconds=lease_seconds,
         heartbeat_seconds=heartbeat_seconds,
         _master_keys=_fernet_keys(_text(environ, "SLUICE_MASTER_KEYS"), "SLUICE_MASTER_KEYS"),
+        _secret_key=_secret(_text(environ, "SLUICE_SECRET_KEY")),
     )
 
 
@@ -131,7 +149,8 @@ def _database_url(text: str) -> str | None:
     return url
 
 
-def _services_url(text: str) -> str | None:
+def _url(environ: Mapping[str, str], name: str, example: str) -> str | None:
+    text = _text(environ, name)
     if not text:
         return None
     try:
@@ -140,8 +159,23 @@ def _services_url(text: str) -> str | None:
     except ValueError:
         good = False
     if not good:
-        raise BadSetting(f"SLUICE_SERVICES_URL is {text}: it must be like http://127.0.0.1:8100")
+        raise BadSetting(f"{name} is {text}: it must be like {example}")
     return text.rstrip("/")
+
+
+def _proxies(text: str) -> int:
+    if not re.fullmatch(r"[0-9]", text):
+        raise BadSetting(f"TRUSTED_PROXIES is {text}: it must be a number from 0 to {_MOST_PROXIES}")
+    return int(text)
+
+
+def _secret(text: str) -> str:
+    if text and len(text) < _LEAST_SECRET_LENGTH:
+        raise BadSetting(
+            f"SLUICE_SECRET_KEY has {len(text)} characters: it needs {_LEAST_SECRET_LENGTH} or more;"
+            f" make it with {MAKE_A_SECRET}"
+        )
+    return text
 
 
 def _port(text: str) -> int:

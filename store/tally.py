@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import psycopg
 from psycopg.rows import class_row
@@ -56,6 +56,13 @@ WHERE %(lists)s::int[] IS NULL OR list_id = ANY (%(lists)s)
 GROUP BY 1, 2, 3, 4 HAVING sum(n) <> 0 ORDER BY 1, 2, 3, 4
 """
 
+TOTALS = """
+SELECT 0 AS list_id, status, outcome, cause, sum(n)::bigint AS n FROM (
+    SELECT status, outcome, cause, n FROM tally
+    UNION ALL SELECT status, outcome, cause, n FROM tally_delta) t
+GROUP BY 2, 3, 4 HAVING sum(n) <> 0 ORDER BY 2, 3, 4
+"""
+
 TRUTH = """
 SELECT list_id, status, coalesce(outcome, '') AS outcome,
        CASE WHEN status IN ('done', 'failed') THEN coalesce(cause, '') ELSE '' END AS cause,
@@ -76,6 +83,22 @@ FROM tally_minute WHERE minute >= now() - %(minutes)s * interval '1 minute'
 GROUP BY minute ORDER BY minute
 """
 
+PER_BUCKET = """
+SELECT date_bin(%(bucket)s, minute, 'epoch') AS minute,
+       coalesce(sum(n) FILTER (WHERE status = 'done'), 0)::bigint AS done,
+       coalesce(sum(n) FILTER (WHERE status = 'failed'), 0)::bigint AS failed
+FROM tally_minute
+WHERE minute >= date_bin(%(bucket)s, now(), 'epoch') - %(bucket)s * %(buckets)s
+  AND minute < date_bin(%(bucket)s, now(), 'epoch')
+GROUP BY 1 ORDER BY 1
+"""
+
+PACE = """
+SELECT list_id, minute, sum(n)::bigint FROM tally_minute
+WHERE list_id = ANY (%(lists)s) AND minute >= date_trunc('minute', now()) - %(minutes)s * interval '1 minute'
+GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Count:
@@ -90,7 +113,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """How many jobs ended in the minute that starts at `minute`."""
+    """How many jobs ended in the minute, or the bucket of minutes, that starts at `minute`."""
 
     minute: datetime
     done: int
@@ -107,6 +130,28 @@ def read(conn: psycopg.Connection, lists: Sequence[int] | None = None) -> list[C
     """The counts of these lists, or of all, exact as of this statement."""
     with conn.cursor(row_factory=class_row(Count)) as cursor:
         return cursor.execute(READ, {"lists": None if lists is None else list(lists)}).fetchall()
+
+
+def totals(conn: psycopg.Connection) -> list[Count]:
+    """The counts of all lists together, exact as of this statement; their `list_id` is 0."""
+    with conn.cursor(row_factory=class_row(Count)) as cursor:
+        return cursor.execute(TOTALS).fetchall()
+
+
+def per_bucket(conn: psycopg.Connection, bucket: timedelta, buckets: int) -> list[Minute]:
+    """Ended jobs in the last so many whole buckets of this length; those with none are left out."""
+    with conn.cursor(row_factory=class_row(Minute)) as cursor:
+        return cursor.execute(PER_BUCKET, {"bucket": bucket, "buckets": buckets}).fetchall()
+
+
+def pace(
+    conn: psycopg.Connection, lists: Sequence[int], minutes: int
+) -> dict[int, list[tuple[datetime, int]]]:
+    """For each of these lists how many jobs ended in which of the last minutes, this one included."""
+    found: dict[int, list[tuple[datetime, int]]] = {list_id: [] for list_id in lists}
+    for list_id, minute, ended in conn.execute(PACE, {"lists": list(lists), "minutes": minutes}):
+        found[list_id].append((minute, ended))
+    return found
 
 
 def per_minute(conn: psycopg.Connection, minutes: int) -> list[Minute]:

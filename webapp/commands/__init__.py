@@ -8,9 +8,10 @@ from webapp.commands.doctor import doctor
 from webapp.commands.filings import filings
 from webapp.commands.keys import keys
 from webapp.commands.lists import lists
+from webapp.commands.users import users
 
 
 def register(app: Flask) -> None:
-    """Make `flask lists`, `flask keys`, `flask filings` and `flask doctor` known to this app."""
-    for command in (lists, keys, filings, doctor):
+    """Make every group known to this app."""
+    for command in (lists, keys, users, filings, doctor):
         app.cli.add_command(command)

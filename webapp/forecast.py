@@ -1,0 +1,119 @@
+"""How fast a list moves, when it will be ready, and what holds it back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+LOOK_BACK_MINUTES = 30
+# The slowest and the fastest of these say how sure the pace is; the middle one is the pace that is shown.
+WINDOWS_MINUTES = (2, 5, LOOK_BACK_MINUTES)
+SHOWN_MINUTES = 5
+LEAST_ENDED = 20
+LEAST_SPREAD = 0.05
+FULL = 0.9
+SLOW_CALL_MS = 1500
+
+Minutes = Sequence[tuple[datetime, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Ended jobs per minute as shown, and the slowest and fastest of the looks back."""
+
+    per_minute: float
+    slowest: float
+    fastest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Between which two moments a list will be ready; the seconds are from now."""
+
+    low_seconds: float
+    high_seconds: float
+    earliest: datetime
+    latest: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """What a service has to work with. `slots` and `held` are of the living workers that know it."""
+
+    workers: int
+    slots: int
+    held: int
+    keys: int
+    usable_keys: int
+    ready_keys: int
+    fullest: float
+    """The share of its limit that the least used of the ready keys has used: 1.0 is all."""
+    first_back: datetime | None
+    rests_until: datetime | None
+    took_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What holds a list back: a word for it, and until when, if that is known."""
+
+    by: str
+    words: str
+    until: datetime | None = None
+
+
+def pace(minutes: Minutes, now: datetime) -> Pace:
+    """From how many jobs ended in which minute; `now` may be within the last of them."""
+    busy = [(at, n) for at, n in minutes if n > 0]
+    if not busy:
+        return Pace(0.0, 0.0, 0.0)
+    first = busy[0][0]
+    seen = {}
+    for window in WINDOWS_MINUTES:
+        start = max(now.replace(second=0, microsecond=0) - timedelta(minutes=window), first)
+        elapsed = max((now - start).total_seconds() / 60, 0.5)
+        seen[window] = sum(n for at, n in busy if at >= start) / elapsed
+    return Pace(seen[SHOWN_MINUTES], min(seen.values()), max(seen.values()))
+
+
+def ready(left: int, ended: int, of: Pace, now: datetime) -> Ready | None:
+    """When `left` jobs will have ended. None: too early to say, or nothing moves."""
+    if left <= 0 or ended < LEAST_ENDED or of.slowest <= 0:
+        return None
+    low = 60 * left / of.fastest * (1 - LEAST_SPREAD)
+    high = 60 * left / of.slowest * (1 + LEAST_SPREAD)
+    return Ready(low, high, now + timedelta(seconds=low), now + timedelta(seconds=high))
+
+
+def held_back(state: str, left: int, crew: Crew) -> Held | None:
+    """What a list with this crew waits for most. None: nothing holds it."""
+    if state == "paused":
+        return Held("paused", "paused by a person")
+    if left == 0 or state != "active":
+        return None
+    return _stops(crew) or _slows(crew)
+
+
+def _stops(crew: Crew) -> Held | None:
+    """What keeps everything of this service from running."""
+    if crew.rests_until is not None:
+        return Held("service", "the service rests until", crew.rests_until)
+    if crew.workers == 0:
+        return Held("workers", "no worker is running")
+    if crew.usable_keys == 0:
+        return Held("keys", "no usable key" if crew.keys else "no key yet")
+    if crew.ready_keys == 0:
+        return Held("keys", "keys rest until", crew.first_back)
+    return None
+
+
+def _slows(crew: Crew) -> Held | None:
+    """What more of would make it faster."""
+    if crew.fullest >= FULL:
+        return Held("keys", "keys")
+    if crew.slots == 0 or crew.held < FULL * crew.slots:
+        return None
+    if crew.took_ms is not None and crew.took_ms >= SLOW_CALL_MS:
+        return Held("service", f"service: {crew.took_ms / 1000:.1f} s a call")
+    return Held("workers", "workers")

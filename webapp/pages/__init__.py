@@ -1,0 +1,14 @@
+"""The pages: a module and a folder of templates each. A new one is a line here."""
+
+from __future__ import annotations
+
+from flask import Blueprint
+
+from webapp.pages import account, dashboard, health, signing_in
+
+BLUEPRINTS: tuple[Blueprint, ...] = (
+    dashboard.blueprint,
+    signing_in.blueprint,
+    account.blueprint,
+    health.blueprint,
+)
