@@ -5,9 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import psycopg
+from psycopg.rows import class_row
 
 from store.cleaning import MAX_REQUEST, text, to_json
 
@@ -27,6 +29,31 @@ OF_JOBS = """
 SELECT DISTINCT ON (job_id, fingerprint, occurrence) job_id, fingerprint, occurrence, status, headers, body
 FROM answer WHERE job_id = ANY (%(jobs)s) ORDER BY job_id, fingerprint, occurrence, kept_at
 """
+
+
+SEEN = """
+SELECT row_number() OVER (ORDER BY kept_at, fingerprint, occurrence)::int AS no, request, status, headers,
+       body_bytes, kept_at
+FROM answer WHERE job_id = %s ORDER BY no
+"""
+
+# A number stays an answer's as long as the job's answers do: later ones come after it.
+BODY = """
+SELECT body FROM answer WHERE job_id = %(job)s
+ORDER BY kept_at, fingerprint, occurrence OFFSET %(no)s - 1 LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSeen:
+    """A kept answer without its body. `no` counts a job's answers from 1, oldest first."""
+
+    no: int
+    request: str
+    status: int
+    headers: dict[str, str]
+    body_bytes: int
+    kept_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +99,15 @@ def of_jobs(conn: psycopg.Connection, jobs: Sequence[int]) -> dict[int, Stored]:
 def forget(conn: psycopg.Connection, jobs: Sequence[int]) -> int:
     """Drop what was kept for these jobs, so that the service is asked again; returns how many answers."""
     return conn.execute("DELETE FROM answer WHERE job_id = ANY (%s)", (list(jobs),)).rowcount
+
+
+def see(conn: psycopg.Connection, job_id: int) -> list[AnswerSeen]:
+    """What was kept for a job, oldest first."""
+    with conn.cursor(row_factory=class_row(AnswerSeen)) as cursor:
+        return cursor.execute(SEEN, (job_id,)).fetchall()
+
+
+def body(conn: psycopg.Connection, job_id: int, no: int, most: int | None = None) -> bytes | None:
+    """The body of a job's answer, or its first `most` bytes; None when there is no such answer."""
+    row = conn.execute(BODY, {"job": job_id, "no": no}).fetchone() if no > 0 else None
+    return zlib.decompressobj().decompress(row[0], most or 0) if row else None

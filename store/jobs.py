@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg.rows import class_row
 
+from store import answers
 from store.cleaning import text, to_json
 from store.states import Status
 from store.tally import COUNTED
@@ -51,6 +53,25 @@ moved AS (
 reopened AS ({REOPEN} AND EXISTS (SELECT FROM moved)),
 {COUNTED}
 SELECT count(*), max(id) FROM chosen
+"""
+
+
+# One job, its counters anew; of a done one the result goes, since a pending job holds none.
+BACK_IF = f"""
+WITH chosen AS MATERIALIZED (
+    SELECT id, status AS was, outcome AS was_outcome, cause AS was_cause FROM job
+    WHERE id = %(job)s AND status = ANY (%(before)s) FOR UPDATE),
+moved AS (
+    UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL, outcome = NULL,
+        result = NULL, attempts = 0, losses = 0, faults = 0
+    FROM chosen c WHERE j.id = c.id
+    RETURNING j.list_id, c.was, c.was_outcome, c.was_cause,
+              j.status, NULL AS outcome, NULL AS cause),
+reopened AS (
+    UPDATE list SET state = 'active', finished_at = NULL
+    WHERE id = (SELECT list_id FROM moved) AND state IN ('active', 'finished')),
+{COUNTED}
+SELECT count(*) FROM moved
 """
 
 
@@ -102,6 +123,29 @@ def retry(conn: psycopg.Connection, list_id: int, cause: str | None = None) -> i
     return _repeat(conn, RETRY, {"list_id": list_id, "cause": cause})
 
 
+def retry_one(conn: psycopg.Connection, job_id: int) -> bool:
+    """Send one failed job back; kept answers are used again. False: it has not failed."""
+    return _back(conn, job_id, [Status.FAILED])
+
+
+def ask_again(conn: psycopg.Connection, job_id: int) -> bool:
+    """Send one ended job back and drop its kept answers, so that the service is asked for everything again.
+
+    False: it is neither done nor failed; nothing is dropped.
+    """
+    with conn.transaction():
+        if not _back(conn, job_id, [Status.DONE, Status.FAILED]):
+            return False
+        answers.forget(conn, [job_id])
+    return True
+
+
+def _back(conn: psycopg.Connection, job_id: int, before: Sequence[Status]) -> bool:
+    ((moved,),) = conn.execute(BACK_IF, {"job": job_id, "before": list(before)}).fetchall()
+    conn.execute(WAKE)
+    return bool(moved)
+
+
 def cancel(conn: psycopg.Connection, list_id: int) -> int:
     """Take the pending jobs of a list off the queue; returns how many. Running ones finish."""
     return _repeat(conn, CANCEL, {"list_id": list_id})
@@ -131,8 +175,10 @@ WHERE l.state = 'active'
 
 SEE = """
 SELECT j.id, l.name AS list, l.service, j.company, j.name, j.status, j.outcome, j.cause, j.message, j.run_at,
-       j.attempts, j.losses, j.faults, j.claim_no, j.claimed_at, j.ended_at, j.result
-FROM job j JOIN list l ON l.id = j.list_id WHERE j.id = %s
+       j.attempts, j.losses, j.faults, j.claim_no, j.claimed_at, j.ended_at, j.result, j.run_until, j.worker,
+       j.extra, j.line, l.id AS list_id, l.state AS list_state, l.fields, l.max_attempts, l.max_losses,
+       l.max_faults, w.name AS worker_name
+FROM job j JOIN list l ON l.id = j.list_id LEFT JOIN worker w ON w.id = j.worker WHERE j.id = %s
 """
 
 
@@ -157,6 +203,17 @@ class JobSeen:
     claimed_at: datetime | None
     ended_at: datetime | None
     result: dict[str, Any] | None
+    run_until: datetime | None
+    worker: UUID | None
+    extra: dict[str, str]
+    line: int | None
+    list_id: int
+    list_state: str
+    fields: Sequence[str]
+    max_attempts: int
+    max_losses: int
+    max_faults: int
+    worker_name: str | None
 
 
 def see(conn: psycopg.Connection, job_id: int) -> JobSeen | None:

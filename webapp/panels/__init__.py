@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webapp.panels import overview, running
+from webapp.panels import alerts, job, keys, overview, running, workers
 from webapp.panels.panel import Panel
 
 PANELS: Mapping[str, Panel] = {
@@ -17,6 +17,16 @@ PANELS: Mapping[str, Panel] = {
     "workers": Panel(running.workers, "dashboard/_workers.html"),
     "keys": Panel(running.keys, "dashboard/_keys.html"),
     "first_run": Panel(overview.first_run, "dashboard/_first_run.html"),
+    "job": Panel(job.job, "job/_job.html", args=("job",)),
+    "job_fields": Panel(job.fields, "job/_fields.html", args=("job", "fields")),
+    "job_answers": Panel(job.kept, "job/_answers.html", args=("job",)),
+    "all_keys": Panel(keys.all_keys, "keys/_keys.html"),
+    "key": Panel(keys.key, "keys/_key.html", args=("key",)),
+    "key_calls": Panel(keys.key_calls, "keys/_calls.html", args=("key", "calls"), least_seconds=5.0),
+    "all_workers": Panel(workers.all_workers, "workers/_workers.html"),
+    "worker": Panel(workers.worker, "workers/_worker.html", args=("worker",)),
+    "alerts": Panel(alerts.alerts, "alerts/_alerts.html", args=("show",)),
+    "alert": Panel(alerts.alert, "alerts/_alert.html", args=("alert",)),
 }
 
 # Every page has these two; what stands before the first dot of a page's name is its place in the bar.
@@ -25,6 +35,13 @@ EVERYWHERE = ("bar", "verdict")
 PAGES: Mapping[str, tuple[str, ...]] = {
     "dashboard": ("counts", "lists", "needs", "chart", "workers", "keys"),
     "dashboard.empty": ("first_run",),
+    "jobs.moving": ("job", "job_fields", "job_answers"),
+    "keys": ("all_keys",),
+    "keys.one": ("key", "key_calls"),
+    "workers": ("all_workers",),
+    "workers.one": ("worker",),
+    "alerts": ("alerts",),
+    "alerts.one": ("alert",),
 }
 
 

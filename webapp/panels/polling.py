@@ -19,13 +19,20 @@ AS_OF = "Sluice-As-Of"
 PTAG = "HX-PTag"
 
 
-def render_page(template: str, page: str, args: Mapping[str, str] | None = None, **values: Any) -> str:
+def render_page(
+    template: str,
+    page: str,
+    args: Mapping[str, str] | None = None,
+    still: Sequence[str] = (),
+    **values: Any,
+) -> str:
     """A whole page with its panels in it, each by `{{ panel("name") }}`; from then on they are polled.
 
-    `args`: what the page's panels depend on, such as the list's id.
+    `args`: what the page's panels depend on, such as the list's id. `still`: panels that are shown with the
+    page and not polled, for what does not change any more.
     """
     asked = {"page": page, **(args or {})}
-    shown = _take(of_page(page), asked)
+    shown = _take((*of_page(page), *still), asked)
     return render_template(
         template,
         page=page,
