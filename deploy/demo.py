@@ -108,13 +108,18 @@ class _Demo:
         with _progress() as show:
             while True:
                 for name in parts.watch():
-                    show(f"{name} died and was started again")
-                with suppress(psycopg.OperationalError), database.connect(self.url, "sluice demo") as conn:
-                    rows = _rows(conn)
-                    ended = rows["done"] + rows["failed"]
-                    show(f"{ended} of {rows.total()} companies ended, {rows['in_progress']} in progress")
-                    if all(one.state == "finished" for one in lists.see(conn)):
-                        return
+                    anew = "; it counts calls from here on" if name == "sandbox" else ""
+                    show(f"{name} died and was started again{anew}", stays=True)
+                try:
+                    with database.connect(self.url, "sluice demo") as conn:
+                        rows = _rows(conn)
+                        ended = rows["done"] + rows["failed"]
+                        show(f"{ended} of {rows.total()} companies ended, {rows['in_progress']} in progress")
+                        if all(one.state == "finished" for one in lists.see(conn)):
+                            return
+                except psycopg.OperationalError:
+                    if revive_database():
+                        show("the database died and was started again", stays=True)
                 if time.monotonic() > deadline:
                     raise DemoFailed(f"not ready after {LONGEST_SECONDS:.0f} s; see {parts.logs}")
                 time.sleep(0.25)
@@ -142,17 +147,28 @@ def _rows(conn: psycopg.Connection) -> Counter[str]:
     return rows
 
 
+def revive_database() -> bool:
+    """The embedded server is started again; False: it is somebody else's, who does not answer yet."""
+    with suppress(CannotStart), reachable_database(read_settings()):
+        return True
+    return False
+
+
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Shows a changed line in place on a terminal, and as a line of its own, at most each 3 s, in a pipe."""
+def _progress() -> Iterator[Callable[..., None]]:
+    """Shows a changed line in place on a terminal, and as a line of its own, at most each 3 s, in a pipe.
+
+    `show(line, stays=True)` says what happened: it is never left out, and no other line takes its place.
+    """
     shown, at, is_terminal = "", 0.0, sys.stdout.isatty()
 
-    def show(line: str) -> None:
+    def show(line: str, *, stays: bool = False) -> None:
         nonlocal shown, at
-        if line == shown or (not is_terminal and time.monotonic() < at + 3):
-            return
-        shown, at = line, time.monotonic()
-        click.echo(f"\r\033[K{line}" if is_terminal else line, nl=not is_terminal)
+        if not stays:
+            if line == shown or (not is_terminal and time.monotonic() < at + 3):
+                return
+            shown, at = line, time.monotonic()
+        click.echo(f"\r\033[K{line}" if is_terminal else line, nl=stays or not is_terminal)
 
     yield show
     if is_terminal:

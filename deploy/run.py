@@ -27,7 +27,7 @@ from types import FrameType
 import psycopg
 
 from deploy import samples
-from deploy.parts import PartFailed, Parts, alone, run_flask
+from deploy.parts import PartFailed, Parts, alone, free_port, run_flask
 from deploy.samples import Sandbox
 from store import database, keys, lists
 from store.settings import BadSetting, Settings, local_master_key, local_secret_key
@@ -81,6 +81,7 @@ class _Run:
 
     def run(self) -> None:
         """Until a signal comes. All parts are started anew when other services are to be asked."""
+        _say("Starting …")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         run_flask(self.environment, "db", "upgrade")
@@ -196,7 +197,7 @@ def _refuse_busy_port(port: int) -> None:
             listener.listen()
         except OSError as error:
             raise PartFailed(
-                f"Port {port} cannot be used ({error.strerror}). Choose another: make run PORT={port + 80}"
+                f"Port {port} cannot be used ({error.strerror}). Choose another: make run PORT={free_port()}"
             ) from None
 
 

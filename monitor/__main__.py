@@ -49,13 +49,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _greet(channels: Sequence[str], public_url: str | None) -> None:
-    if not channels:
+def _greet(channels: Sequence[str], public_url: str) -> None:
+    if channels:
+        log.info("alerts are told by %s, with links to %s", " and ".join(channels), public_url)
+    else:
         log.warning("nobody is told: alerts are only shown (set SMTP_URL and so on, or ALERT_WEBHOOK_URL)")
-        return
-    log.info("alerts are told by %s", " and ".join(channels))
-    if public_url is None:
-        log.warning("PUBLIC_URL is not set: alerts are told without links")
 
 
 def _once(monitor: Monitor) -> int:

@@ -59,7 +59,7 @@ def _applied(conn: psycopg.Connection, change: Change, channels: Sequence[str], 
         case Tell():
             told = alerts.tell(conn, change.id, change.told, change.kind, channels, now)
             if told:
-                log.warning("alert %d %s: %s", change.id, change.kind, change.message)
+                log.info("alert %d %s: %s", change.id, change.kind, change.message)
             return told
         case Resolve():
             resolved = alerts.resolve(conn, change.id, channels, now, tells=change.tells)

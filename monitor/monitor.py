@@ -41,7 +41,7 @@ class Monitor:
         channels: Sequence[Channel],
         *,
         every_seconds: float,
-        public_url: str | None,
+        public_url: str,
         disk: Path,
     ) -> None:
         self._url = url

@@ -23,7 +23,7 @@ def pause_seconds(tries: int) -> float:
     return float(min(FIRST_PAUSE_SECONDS * 2.0 ** min(tries - 1, 30), LONGEST_PAUSE_SECONDS))
 
 
-def send_due(conn: psycopg.Connection, channel: Channel, public_url: str | None) -> int:
+def send_due(conn: psycopg.Connection, channel: Channel, public_url: str) -> int:
     """Send what is due, oldest first, up to the first that fails; returns how many were accepted."""
     accepted = 0
     while taken := deliveries.take(conn, channel.name, HOLD_SECONDS):

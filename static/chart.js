@@ -10,7 +10,7 @@
     return {
       width: box.clientWidth, height: box.clientHeight,
       tzDate: (t) => sluice.setting("zone") === "utc" ? uPlot.tzDate(new Date(t * 1000), "UTC") : new Date(t * 1000),
-      legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } }, padding: [8, 6, 0, 0],
+      legend: { show: false }, cursor: { y: false, drag: { x: false, y: false } }, padding: [8, 18, 0, 0],
       scales: { y: { range: (_u, _low, high) => [0, Math.max(high * 1.15, 4)] } },
       axes: [
         { ...axis, values: [[86400, "{D} {MMM}", null, null, null, null, null, null, 1], [60, "{HH}:{mm}", null, null, null, null, null, null, 1]], space: narrow ? 70 : 60, size: 28 },

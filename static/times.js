@@ -26,10 +26,11 @@ window.sluice = (() => {
     return `${Math.floor(n / 86400)} d ${Math.floor(n % 86400 / 3600)} h`;
   };
 
-  // Today 14:32:07, this year 30 Nov 14:32, else 30 Nov 2025.
+  // Today 14:32:07, this year 30 Nov 14:32, else 30 Nov 2025. Short: 14:32, also just past midnight.
   const moment = (at, short) => {
     const t = parts(at), today = parts(new Date(now()));
     const clock = `${two(t.h)}:${two(t.i)}`;
+    if (short && Math.abs(at - now()) < 43200e3) return clock;
     if (t.y === today.y && t.m === today.m && t.d === today.d) return short ? clock : `${clock}:${two(t.s)}`;
     return t.y === today.y ? `${t.d} ${MONTHS[t.m]} ${clock}` : `${t.d} ${MONTHS[t.m]} ${t.y}`;
   };

@@ -162,13 +162,28 @@ class Settlement:
 
 
 def claim(
-    conn: psycopg.Connection, worker: UUID, service: str, key_set: str | None, *, n: int, soon_seconds: float
+    conn: psycopg.Connection,
+    worker: UUID,
+    service: str,
+    key_set: str | None,
+    *,
+    n: int,
+    soon_seconds: float,
+    locked: Collection[bytes] = (),
 ) -> Claimed:
     """Take up to `n` due jobs of the service, and no more than its usable keys have headroom for.
 
     Headroom: the permits that the worker's keys will have within `soon_seconds`, less the jobs in progress.
+    `locked`: secrets, as they are stored, that the worker cannot open; their keys are not the worker's.
     """
-    asked = {"worker": worker, "service": service, "key_set": key_set, "n": n, "soon": soon_seconds}
+    asked = {
+        "worker": worker,
+        "service": service,
+        "key_set": key_set,
+        "n": n,
+        "soon": soon_seconds,
+        "locked": list(locked),
+    }
     rows = conn.execute(CLAIM, asked).fetchall()
     claims = [Claim(*row[1:]) for row in rows if row[1] is not None]
     return Claimed(claims, room=rows[0][0] if rows else 0)

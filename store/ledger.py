@@ -9,17 +9,22 @@ permit that was handed out and not used is lost, never lent twice.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 import psycopg
 
-RESERVE = """
+# Of a key `k`: the asker's key set has it, and its secret is none of those that the asker cannot open.
+USABLE_BY_ASKER = """
+    (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s) AND k.secret <> ALL (%(locked)s::bytea[])"""
+
+RESERVE = f"""
 WITH chosen AS MATERIALIZED (
     SELECT k.id AS key_id, k.label, k.secret, k.fingerprint, a.id, a.rest_until
     FROM key k JOIN account a ON a.id = k.account_id
     WHERE a.service = %(service)s AND k.state = 'active'
-      AND (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s)
+      AND {USABLE_BY_ASKER}
     ORDER BY greatest(a.load_until, a.rest_until, extract(epoch FROM statement_timestamp())),
              a.seen, k.used_at
     LIMIT 1 FOR UPDATE OF a, k SKIP LOCKED),
@@ -68,13 +73,12 @@ FROM chosen c, clock
 """
 
 # Asked when no row could be locked: is there a usable key at all?
-USABLE = """
-SELECT EXISTS (SELECT FROM key WHERE service = %(service)s AND state = 'active'
-               AND (%(key_set)s::text IS NULL OR key_set = %(key_set)s))
+USABLE = f"""
+SELECT EXISTS (SELECT FROM key k WHERE k.service = %(service)s AND k.state = 'active' AND {USABLE_BY_ASKER})
 """
 
 # For a statement that claims: the permits that usable accounts will have within `soon` seconds.
-HEADROOM = """
+HEADROOM = f"""
 headroom AS MATERIALIZED (
     SELECT coalesce(sum(free), 0) AS permits FROM (
         SELECT min(w.amount - coalesce((
@@ -85,7 +89,7 @@ headroom AS MATERIALIZED (
         WHERE a.service = %(service)s AND w.kind = 'calls'
           AND a.rest_until <= extract(epoch FROM clock_timestamp()) + %(soon)s
           AND EXISTS (SELECT FROM key k WHERE k.account_id = a.id AND k.state = 'active'
-                      AND (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s))
+                      AND {USABLE_BY_ASKER})
         GROUP BY a.id) f)
 """
 
@@ -147,13 +151,19 @@ class NoKey:
 
 
 def reserve(
-    conn: psycopg.Connection, service: str, key_set: str | None, want: int, ahead_seconds: float
+    conn: psycopg.Connection,
+    service: str,
+    key_set: str | None,
+    want: int,
+    ahead_seconds: float,
+    locked: Collection[bytes] = (),
 ) -> Reservation | Busy | NoKey:
     """Reserve up to `want` permits of the least loaded usable key, at most `ahead_seconds` ahead.
 
-    `want` is capped by the smallest limit. Commit before using them.
+    `want` is capped by the smallest limit. `locked`: secrets, as they are stored, that the asker cannot open.
+    Commit before using them.
     """
-    asked = {"service": service, "key_set": key_set}
+    asked = {"service": service, "key_set": key_set, "locked": list(locked)}
     row = conn.execute(RESERVE, {**asked, "want": want, "ahead": ahead_seconds}).fetchone()
     if row is not None:
         key_id, account_id, label, secret, mark, in_seconds, guard_seconds, wait_seconds = row

@@ -14,11 +14,14 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import urlsplit
 
 import psycopg
 from cryptography.fernet import Fernet
 from psycopg.conninfo import conninfo_to_dict
+
+from store import alert_settings
+from store.alert_settings import EmailSettings, WebhookSettings
 
 MAKE_A_SECRET = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'  # noqa: S105
 MAKE_A_KEY = 'python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"'
@@ -27,10 +30,6 @@ _FERNET_KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
 _DATABASE_SCHEME = re.compile(r"(?:postgresql|postgres)(?:\+psycopg)?://")
 _LEAST_LEASE_SECONDS = 2.0
 _LEAST_LOOK_SECONDS = 0.1
-_LEAST_SECRET = 16
-_ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:\"()\[\]\\]+")
-_SMTP_PORTS = {("smtp", False): 25, ("smtp", True): 587, ("smtps", False): 465}
-_LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
 _BEATS_PER_LEASE = 3
 _LEAST_SECRET_LENGTH = 32
 _MOST_PROXIES = 9
@@ -38,28 +37,6 @@ _MOST_PROXIES = 9
 
 class BadSetting(ValueError):
     """A setting is missing or wrong. Its text is one line: which one, what it is, what it must be."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmailSettings:
-    """Whom alerts are mailed to, and through which server. `is_tls`: encrypted from the first byte."""
-
-    to: tuple[str, ...]
-    sender: str
-    host: str
-    port: int
-    is_tls: bool
-    starttls: bool
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
-    """Where alerts are posted to. The URL may hold a secret of its own."""
-
-    url: str = field(repr=False)
-    secret: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +92,19 @@ def read(environ: Mapping[str, str]) -> Settings:
         raise BadSetting(
             f"MONITOR_SECONDS is {monitor_seconds:g}: it must be at least {_LEAST_LOOK_SECONDS:g}"
         )
+    email, webhook = _alerts(environ)
     port = _port(_text(environ, "PORT") or "8000")
     return Settings(
         database_url=_database_url(_text(environ, "DATABASE_URL")),
-        services_url=_http_url(environ, "SLUICE_SERVICES_URL", "http://127.0.0.1:8100"),
+        services_url=_url(environ, "SLUICE_SERVICES_URL", "http://127.0.0.1:8100"),
         port=port,
-        public_url=_http_url(environ, "PUBLIC_URL", "https://sluice.example.com")
-        or f"http://127.0.0.1:{port}",
+        public_url=_url(environ, "PUBLIC_URL", "https://sluice.example.com") or f"http://127.0.0.1:{port}",
         trusted_proxies=_proxies(_text(environ, "TRUSTED_PROXIES") or "0"),
         lease_seconds=lease_seconds,
         heartbeat_seconds=heartbeat_seconds,
         monitor_seconds=monitor_seconds,
-        email=_email(environ),
-        webhook=_webhook(environ),
+        email=email,
+        webhook=webhook,
         _master_keys=_fernet_keys(_text(environ, "SLUICE_MASTER_KEYS"), "SLUICE_MASTER_KEYS"),
         _secret_key=_secret(_text(environ, "SLUICE_SECRET_KEY")),
     )
@@ -188,73 +165,18 @@ def _database_url(text: str) -> str | None:
     return url
 
 
-def _http_url(environ: Mapping[str, str], name: str, example: str) -> str | None:
+def _url(environ: Mapping[str, str], name: str, example: str) -> str | None:
     text = _text(environ, name)
     if not text:
         return None
-    url = _split(text)
-    if not (url and url.scheme in {"http", "https"} and url.hostname) or url.query or url.fragment:
-        raise BadSetting(f"{name} is {text}: it must be like {example}")
-    return text.rstrip("/")
-
-
-def _split(text: str) -> SplitResult | None:
     try:
         url = urlsplit(text)
-        _ = url.hostname, url.port  # raises for a port that is none
+        good = url.scheme in {"http", "https"} and bool(url.hostname) and not (url.query or url.fragment)
     except ValueError:
-        return None
-    return url
-
-
-def _email(environ: Mapping[str, str]) -> EmailSettings | None:
-    names = ("ALERT_EMAIL_TO", "ALERT_EMAIL_FROM", "SMTP_URL")
-    to, sender, smtp = _all_or_none(environ, names)
-    if not smtp:
-        return None
-    addresses = tuple(address.strip() for address in to.split(","))
-    for name, address in (*((names[0], address) for address in addresses), (names[1], sender)):
-        if not _ADDRESS.fullmatch(address):
-            shown = " ".join(address.split())
-            raise BadSetting(f"{name} holds “{shown}”: it must be an address like ops@example.com")
-    url = _split(smtp)
-    extras = parse_qsl(url.query, keep_blank_values=True) if url else []
-    is_plain = url is not None and url.path in {"", "/"} and extras in ([], [("starttls", "")])
-    port = _SMTP_PORTS.get((url.scheme, bool(extras))) if url and is_plain else None
-    if url is None or port is None or not url.hostname:
-        raise BadSetting(  # never the value itself: it may hold a password
-            "SMTP_URL cannot be read: it must be smtp://user:password@host:587?starttls or "
-            "smtps://user:password@host:465, with special characters percent-encoded"
-        )
-    is_tls = url.scheme == "smtps"
-    if url.password and not (is_tls or extras or url.hostname in _LOCAL_HOSTS):
-        raise BadSetting("SMTP_URL sends a password in the clear: use smtps:// or add ?starttls")
-    user, password = (unquote(part) if part else None for part in (url.username, url.password))
-    return EmailSettings(
-        addresses, sender, url.hostname, url.port or port, is_tls, bool(extras), user, password
-    )
-
-
-def _webhook(environ: Mapping[str, str]) -> WebhookSettings | None:
-    text, secret = _all_or_none(environ, ("ALERT_WEBHOOK_URL", "ALERT_WEBHOOK_SECRET"))
-    if not text:
-        return None
-    url = _split(text)
-    if not (url and url.scheme in {"http", "https"} and url.hostname):
-        raise BadSetting("ALERT_WEBHOOK_URL cannot be read: it must be like https://example.com/hook")
-    if len(secret) < _LEAST_SECRET:
-        raise BadSetting(
-            f"ALERT_WEBHOOK_SECRET has {len(secret)} characters: it must have at least {_LEAST_SECRET}"
-        )
-    return WebhookSettings(text, secret)
-
-
-def _all_or_none(environ: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, ...]:
-    texts = tuple(_text(environ, name) for name in names)
-    if any(texts) and not all(texts):
-        missing = names[texts.index("")]
-        raise BadSetting(f"{missing} is not set: {', '.join(names)} are set together or not at all")
-    return texts
+        good = False
+    if not good:
+        raise BadSetting(f"{name} is {text}: it must be like {example}")
+    return text.rstrip("/")
 
 
 def _proxies(text: str) -> int:
@@ -289,6 +211,15 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     if not math.isfinite(seconds):
         raise BadSetting(f"{name} is {text}: it must be a number of seconds such as {default:g}")
     return seconds
+
+
+def _alerts(environ: Mapping[str, str]) -> tuple[EmailSettings | None, WebhookSettings | None]:
+    names = (*alert_settings.EMAIL, *alert_settings.WEBHOOK)
+    texts = {name: _text(environ, name) for name in names}
+    try:
+        return alert_settings.email(texts), alert_settings.webhook(texts)
+    except ValueError as error:
+        raise BadSetting(str(error)) from None
 
 
 def _fernet_keys(text: str, source: str) -> tuple[str, ...]:

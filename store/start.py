@@ -38,6 +38,8 @@ def ready_database(chosen: Settings) -> Iterator[str]:
                 database.check_schema(conn)
         except database.WrongSchema as error:
             raise CannotStart(str(error)) from None
+        except psycopg.Error as error:
+            raise CannotStart(f"The database of DATABASE_URL cannot be used: {_line(error)}") from None
         yield url
 
 
@@ -49,7 +51,8 @@ def reachable_database(chosen: Settings) -> Iterator[str]:
             try:
                 database.connect(url, "sluice start").close()
             except psycopg.OperationalError as error:
-                raise CannotStart(f"The database of DATABASE_URL does not answer: {_line(error)}") from None
+                whose = "of DATABASE_URL" if chosen.database_url else "in this checkout's var/postgres"
+                raise CannotStart(f"The database {whose} does not answer: {_line(error)}") from None
             yield url
     except EmbeddedError as error:
         raise CannotStart(str(error)) from None

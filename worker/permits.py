@@ -29,9 +29,6 @@ LONGEST_NAP_SECONDS = 1.0
 # A job whose permit is further away goes back to the queue; nothing is claimed for permits further away.
 SOON_SECONDS = 2.0
 
-# A key that this worker cannot open rests: others may open it, and people see why.
-LOCKED_SECONDS = 60.0
-
 
 @dataclass(frozen=True, slots=True)
 class Permit:
@@ -57,11 +54,16 @@ class Waiter:
 
 
 class Permits:
-    """The line of one service. `run` is the asker's thread; `take` is called by slots."""
+    """The line of one service. `run` is the asker's thread; `take` is called by slots.
+
+    `locked`: secrets that the master keys do not open. This worker does without them, others may open them;
+    one that is sealed anew is another.
+    """
 
     def __init__(self, service: str, key_set: str | None, connections: Connections, vault: Vault) -> None:
         self.service = service
         self.keys_in_use: set[int] = set()
+        self.locked: frozenset[bytes] = frozenset()
         self._key_set = key_set
         self._connections = connections
         self._vault = vault
@@ -123,7 +125,7 @@ class Permits:
         asked_at = time.monotonic()
         try:
             with self._connections() as conn:
-                answer = ledger.reserve(conn, self.service, self._key_set, want, AHEAD_SECONDS)
+                answer = ledger.reserve(conn, self.service, self._key_set, want, AHEAD_SECONDS, self.locked)
         except psycopg.OperationalError as error:
             log.warning("the database is away, no permits: %s", error)
             self._nap(LONGEST_NAP_SECONDS)
@@ -141,7 +143,8 @@ class Permits:
         try:
             secret = self._vault.open(reserved.secret)
         except Locked as error:
-            self._rest(reserved, error)
+            log.error("%s, key %s: %s", self.service, reserved.label, error)  # noqa: TRY400 - its text says all
+            self.locked |= {reserved.secret}
             return
         for in_seconds in reserved.in_seconds:
             permit = Permit(
@@ -157,14 +160,6 @@ class Permits:
                     self._line.popleft().give(permit)
         if not reserved.in_seconds:
             self._wait_for(reserved.wait_seconds)
-
-    def _rest(self, reserved: ledger.Reservation, error: Locked) -> None:
-        log.error("%s, key %s: %s", self.service, reserved.label, error)
-        try:
-            with self._connections() as conn:
-                ledger.rest_account(conn, reserved.account_id, LOCKED_SECONDS, str(error))
-        except psycopg.OperationalError:
-            self._nap(LONGEST_NAP_SECONDS)  # it will be met again
 
     def _wait_for(self, seconds: float) -> None:
         if seconds > SOON_SECONDS:

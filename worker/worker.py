@@ -195,7 +195,15 @@ class Worker:
         may_be_more = True
         try:
             with self._connections() as conn:
-                got = claims.claim(conn, worker, service, self._key_set, n=free, soon_seconds=SOON_SECONDS)
+                got = claims.claim(
+                    conn,
+                    worker,
+                    service,
+                    self._key_set,
+                    n=free,
+                    soon_seconds=SOON_SECONDS,
+                    locked=self._callers[service].permits.locked,
+                )
                 seen_before = [claim.id for claim in got.claims if claim.claim_no > 1]
                 stored = answers.of_jobs(conn, seen_before) if seen_before else {}
             may_be_more = len(got.claims) >= min(free, got.room)

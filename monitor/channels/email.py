@@ -10,7 +10,8 @@ from email.utils import formatdate
 
 from monitor.channels.notice import Channel, Notice, NotSent
 from monitor.words import one_line
-from store.settings import EmailSettings, Settings
+from store.alert_settings import EmailSettings
+from store.settings import Settings
 
 STEP_SECONDS = 10.0
 LONGEST_REASON = 200

@@ -22,7 +22,7 @@ class NotSent(Exception):
 class Notice:
     """`key` is the same for every try of one delivery, so that receivers can drop doubles.
 
-    `link` is None when the console's public address is not set; of a test only `key` and `summary` are there.
+    Of a test only `key`, `kind` and `summary` are there.
     """
 
     key: str
@@ -67,7 +67,7 @@ class Channel(Protocol):
         """Hand it over; return only when it was accepted, with a remark if not by all. Raises `NotSent`."""
 
 
-def notice(taken: Taken, public_url: str | None) -> Notice:
+def notice(taken: Taken, public_url: str) -> Notice:
     """A delivery in words."""
     if taken.alert_id is None or taken.message is None:
         summary = "Test from Sluice: this channel works."
@@ -84,7 +84,7 @@ def notice(taken: Taken, public_url: str | None) -> Notice:
         message=taken.message,
         meaning=taken.meaning,
         advice=taken.advice,
-        link=f"{public_url}{taken.link}" if public_url else None,
+        link=f"{public_url}{taken.link}",
         opened_at=taken.opened_at,
         # A delivery that waited tells what it was made for, whatever has happened since.
         resolved_at=taken.resolved_at if taken.kind == Kind.RESOLVED else None,

@@ -14,7 +14,8 @@ import time
 import requests
 
 from monitor.channels.notice import Channel, Notice, NotSent
-from store.settings import Settings, WebhookSettings
+from store.alert_settings import WebhookSettings
+from store.settings import Settings
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0

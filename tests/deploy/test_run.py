@@ -52,7 +52,7 @@ class Running:
         clean = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         self.environment = {**clean, "PORT": str(self.port), **settings}
         self.said: list[str] = []
-        self._lines: queue.Queue[str] = queue.Queue()
+        self._lines: queue.Queue[str | None] = queue.Queue()
         self.process = subprocess.Popen(
             self.words("deploy.run"),
             cwd=checkout,
@@ -72,16 +72,20 @@ class Running:
         with closing(self.process.stdout) as stdout:
             for line in stdout:
                 self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
 
     def wait_for(self, begins: str, seconds: float = 40.0) -> str:
         """The next line that begins so."""
-        while True:
+        line: str | None = ""
+        while line is not None:
             try:
-                self.said.append(self._lines.get(timeout=seconds))
+                line = self._lines.get(timeout=seconds)
             except queue.Empty:
-                pytest.fail("\n".join(["It did not say it. It said:", *self.said]))
-            if self.said[-1].startswith(begins):
-                return self.said[-1]
+                break
+            self.said.append(line or "(the end)")
+            if line is not None and line.startswith(begins):
+                return line
+        pytest.fail("\n".join([f"It did not say “{begins}”. It said:", *self.said]))
 
     def parts(self, module: str) -> dict[int, list[str]]:
         """The processes that it started to run this module, by pid."""
@@ -153,14 +157,20 @@ def test_one_command_runs_everything_and_ctrl_c_ends_everything(
     running.wait_for("worker-")
     until(lambda: len(running.parts("worker").keys() - killed) == 1)
 
+    def ended(name: str) -> int:
+        (one,) = lists.see(conn, name)
+        return sum(count.n for count in tally.read(conn, [one.id]) if count.status in ("done", "failed"))
+
     with database.connect(running.database_url(), "test") as conn:
-
-        def ended(name: str) -> int:
-            (one,) = lists.see(conn, name)
-            return sum(count.n for count in tally.read(conn, [one.id]) if count.status in ("done", "failed"))
-
         until(lambda: ended("Sample: UK companies") > 0, 20)
         assert ended("Sample: US companies") == 0
+
+    servers = [p for p in psutil.process_iter(["cmdline"]) if is_server_of(running.checkout, p)]
+    min(servers, key=lambda server: server.create_time()).kill()
+    running.wait_for("The database died and is there again.")
+    with database.connect(running.database_url(), "test") as conn:
+        before = ended("Sample: UK companies")
+        until(lambda: ended("Sample: UK companies") > before, 20)
 
     everything = psutil.Process(running.process.pid).children(recursive=True)
     servers = [p for p in psutil.process_iter(["cmdline"]) if is_server_of(running.checkout, p)]

@@ -112,6 +112,22 @@ def test_a_worker_says_that_it_is_ready_that_it_lives_and_that_it_stops(
     assert worker.wait(20) == 0
 
 
+def test_the_monitor_says_that_it_is_ready_and_with_each_look_that_it_lives(
+    dsn: str,
+    start_unit: Callable[[str, Mapping[str, str]], subprocess.Popen[bytes]],
+    notified: Any,
+    env_example: dict[str, str],
+) -> None:
+    monitor = start_unit(
+        "sluice-monitor.service", env_example | {"DATABASE_URL": dsn, "MONITOR_SECONDS": "0.2"}
+    )
+    notified.wait("READY=1")
+    notified.forget()
+    notified.wait("WATCHDOG=1")
+    monitor.send_signal(signal.SIGTERM)
+    assert monitor.wait(20) == 0
+
+
 def test_the_command_for_administrators_is_flask_with_the_settings_of_the_server(tmp_path: Path) -> None:
     script = (SYSTEMD / "sluice").read_text()
     if os.geteuid() != 0 or not shutil.which("setpriv"):

@@ -18,8 +18,8 @@ from monitor.channels.email import Email, message
 from monitor.channels.notice import Notice, NotSent, notice
 from monitor.channels.webhook import Webhook, body
 from store import settings
+from store.alert_settings import EmailSettings, WebhookSettings
 from store.deliveries import Taken
-from store.settings import EmailSettings, WebhookSettings
 
 KEY = UUID("6f1c2f8e-1f1e-4b53-9a60-0d8f2a6f7b11")
 NOW = datetime(2026, 3, 5, 14, 0, tzinfo=UTC)
@@ -144,16 +144,12 @@ def test_the_secret_in_a_webhooks_url_is_in_no_error(unused_port: Callable[[], i
 
 
 def test_a_test_message_says_that_the_channel_works(hook: Any) -> None:
-    test = notice(replace(TAKEN, kind="test", alert_id=None, message=None), None)
+    test = notice(replace(TAKEN, kind="test", alert_id=None, message=None), "")
     Webhook(WebhookSettings(hook.url, SECRET)).send(test)
     assert json.loads(hook.received[0].body) == {
         "id": str(KEY), "kind": "test", "text": "Test from Sluice: this channel works.", "alert": None,
     }  # fmt: skip
     assert message(test, email(25))["Subject"] == "[Sluice] Test from Sluice: this channel works."
-
-
-def test_without_a_public_address_there_is_no_link() -> None:
-    assert notice(TAKEN, None).link is None
 
 
 def test_only_what_is_set_up_is_told() -> None:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from store.settings import BadSetting, EmailSettings, read
+from store.alert_settings import EmailSettings
+from store.settings import BadSetting, read
 
 EMAIL = {"ALERT_EMAIL_TO": "a@example.com, b@example.com", "ALERT_EMAIL_FROM": "sluice@example.com"}
 WEBHOOK = {"ALERT_WEBHOOK_URL": "https://hooks.example.com/T1/hidden"}
@@ -93,6 +94,7 @@ def test_a_webhook_needs_an_address_and_a_secret_worth_the_name() -> None:
 
 def test_links_begin_with_the_public_url() -> None:
     assert read({"PUBLIC_URL": "https://sluice.example.com/"}).public_url == "https://sluice.example.com"
+    assert read({"PORT": "8001"}).public_url == "http://127.0.0.1:8001"
     assert "PUBLIC_URL" in refusal({"PUBLIC_URL": "sluice.example.com"})
 
 

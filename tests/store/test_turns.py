@@ -240,7 +240,9 @@ def test_a_claim_finds_its_jobs_by_their_indexes_and_reads_no_list_as_a_whole(
         take(conn, who, 50)
         if is_analyzed:
             conn.execute("ANALYZE")
-        asked = {"worker": who.id, "service": "registry", "key_set": None, "n": 50, "soon": 2.0}
+        asked = {
+            "worker": who.id, "service": "registry", "key_set": None, "n": 50, "soon": 2.0, "locked": [],
+        }  # fmt: skip
         plan = plan_of(conn, claims.CLAIM, asked)
     assert not [
         node for node in plan if (node["Node Type"], node.get("Relation Name")) == ("Seq Scan", "job")

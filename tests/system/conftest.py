@@ -153,6 +153,10 @@ class Scene:
             f"== {log.name}\n{log.read_text()[-3000:]}" for log in sorted(self.logs.glob("*.log"))
         )
 
+    def reconnect(self) -> None:
+        """`db` anew, after its server was restarted."""
+        self.db = self._running.enter_context(database.connect(self.dsn, "test"))
+
     def rows(self) -> Counter[str]:
         """How many jobs there are by status, from the table itself."""
         return Counter(dict(self.db.execute("SELECT status, count(*) FROM job GROUP BY 1").fetchall()))
@@ -211,9 +215,9 @@ def _scene(dsn: str, logs: Path) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def scene(dsn: str, tmp_path: Path) -> Iterator[Scene]:
-    """A `Scene` on a database of this test's own. Start its sandbox first."""
-    with _scene(dsn, tmp_path) as made:
+def scene(empty_dsn: str, tmp_path: Path) -> Iterator[Scene]:
+    """A `Scene` on an empty database. Start its sandbox first."""
+    with _scene(empty_dsn, tmp_path) as made:
         yield made
 
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from click.testing import Result
 
-from store import lists
+from store import database, lists
 from webapp.commands import progress
 
 Run = Callable[..., Result]
@@ -313,7 +313,8 @@ def test_waiting_without_a_worker_says_so_and_ends_when_the_list_is_cancelled(
 def test_an_older_schema_is_refused_with_what_to_do(run: Run, committed: psycopg.Connection) -> None:
     committed.execute("UPDATE alembic_version SET version_num = '0000'")
     assert_refused(
-        run("lists", "status"), "schema is 0000, this program needs 0001. Stop the workers, then: flask db"
+        run("lists", "status"),
+        f"schema is 0000, this program needs {database.SCHEMA}. Stop the workers, then: flask db",
     )
     committed.execute("DELETE FROM alembic_version")
     assert_refused(run("keys", "list"), "no tables of Sluice yet. Create them: flask db upgrade")

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from store.database import SCHEMA
 from store.settings import read
 from webapp import create_app
 
@@ -46,8 +47,8 @@ def assert_refused(finished: Finished, *says: str) -> None:
 
 def test_upgrade_says_which_schema_there_is(flask: Flask, empty_database: str) -> None:
     first = flask("db", "upgrade", DATABASE_URL=empty_database)
-    assert (first.returncode, first.stdout) == (0, "The schema is 0001, it was empty.\n"), first.stderr
-    assert flask("db", "upgrade", DATABASE_URL=empty_database).stdout == "The schema is 0001.\n"
+    assert (first.returncode, first.stdout) == (0, f"The schema is {SCHEMA}, it was empty.\n"), first.stderr
+    assert flask("db", "upgrade", DATABASE_URL=empty_database).stdout == f"The schema is {SCHEMA}.\n"
 
 
 def test_upgrade_without_the_right_to_make_tables_says_who_must_own_the_database(

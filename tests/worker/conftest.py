@@ -235,27 +235,10 @@ def a_key(vault: Vault) -> Callable[..., int]:
     return make
 
 
-@pytest.fixture(scope="session")
-def emptied_dsn(make_database: Callable[[], str]) -> str:
-    """One database for all tests of this room, which `dsn` empties: making and dropping many takes long."""
-    return make_database()
-
-
 @pytest.fixture
-def dsn(emptied_dsn: str) -> str:
-    """A migrated and empty database, for threads and commits."""
-    with database.connect(emptied_dsn, "test") as conn:
-        conn.execute(
-            """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
-               WHERE datname = current_database() AND pid <> pg_backend_pid()"""
-        )
-        tables = conn.execute(
-            """SELECT string_agg(relname, ', ') FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
-               WHERE nspname = 'public' AND relkind IN ('r', 'p') AND NOT relispartition
-                 AND relname <> 'alembic_version'"""
-        ).fetchone()
-        conn.execute(f"TRUNCATE {tables[0] if tables else ''} RESTART IDENTITY")
-    return emptied_dsn
+def dsn(empty_dsn: str) -> str:
+    """Few tests of this room need a database of their own; making and dropping many takes long."""
+    return empty_dsn
 
 
 @pytest.fixture

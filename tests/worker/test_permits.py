@@ -29,10 +29,9 @@ class Ledger:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, vault: Vault) -> None:
         self.asked: list[int] = []
         self.answer: Callable[[int], Any] = self.grant
-        self.rested: list[tuple[Any, ...]] = []
+        self.without: frozenset[bytes] = frozenset()
         self.secret = vault.seal("secret")
         monkeypatch.setattr(ledger, "reserve", self._reserve)
-        monkeypatch.setattr(ledger, "rest_account", self._rest)
 
     def grant(self, want: int, in_seconds: float = 0.0, slack: float = SLACK) -> Reservation:
         return self.reservation((in_seconds,) * want, slack)
@@ -42,16 +41,15 @@ class Ledger:
     ) -> Reservation:
         return Reservation(3, 4, "one", self.secret, "f", in_seconds, slack, wait)
 
-    def _reserve(self, _conn: Any, _service: str, _key_set: Any, want: int, _ahead: float) -> Any:
+    def _reserve(
+        self, _conn: Any, _service: str, _key_set: Any, want: int, _ahead: float, without: frozenset[bytes]
+    ) -> Any:
         self.asked.append(want)
+        self.without = without
         answer = self.answer(want)
         if isinstance(answer, Exception):
             raise answer
         return answer
-
-    def _rest(self, _conn: Any, *arguments: Any) -> bool:
-        self.rested.append(arguments)
-        return True
 
 
 @pytest.fixture
@@ -300,7 +298,7 @@ def test_a_halted_slot_does_not_wait_for_the_moment_of_its_permit(
     assert isinstance(slot.got, PutBack)
 
 
-def test_a_key_that_this_worker_cannot_open_rests_and_the_others_go_on(
+def test_a_key_that_this_worker_cannot_open_is_left_to_others_and_the_rest_go_on(
     book: Ledger, line: Permits, a_work: A_Work, caplog: pytest.LogCaptureFixture
 ) -> None:
     foreign = Vault([Fernet.generate_key().decode()]).seal("other secret")
@@ -310,9 +308,7 @@ def test_a_key_that_this_worker_cannot_open_rests_and_the_others_go_on(
     with _asking(line):
         permit = line.take(a_work())
     assert (permit.key_id, permit.secret) == (3, "secret")
-    ((account, seconds, cause),) = book.rested
-    assert (account, seconds) == (9, module.LOCKED_SECONDS)
-    assert "SLUICE_MASTER_KEYS" in cause
+    assert book.without == {foreign}
     assert "key foreign" in caplog.text
 
 

@@ -22,7 +22,9 @@ def users() -> None:
 
 @users.command(short_help="Add a person and print a one-time link.")
 @EMAIL
-@click.option("--role", type=click.Choice(list(Role)), required=True, help="What the person may do.")
+@click.option(
+    "--role", type=click.Choice([str(role) for role in Role]), required=True, help="What the person may do."
+)
 def add(email: str, role: str) -> None:
     """Add a person. The link that is printed sets their password; it works once, within a day."""
     with connection() as conn, conn.transaction():
