@@ -130,13 +130,12 @@ def of_session(conn: psycopg.Connection, person_id: int, session_no: int) -> Per
 
 
 def with_password(conn: psycopg.Connection, email: str, password: str) -> Person | None:
-    """The person of this email and password; None, as late, when one of both is not right."""
-    try:
-        wanted = normal_email(email)
-    except BadEmail:
-        wanted = ""
-    row = conn.execute("SELECT password FROM person WHERE email = %s", (wanted,)).fetchone()
-    return find(conn, wanted) if passwords.matches(row[0] if row else None, password) else None
+    """The person of this email and password; None, as late, when one of both is not right.
+
+    Raises `BadEmail`, at once.
+    """
+    row = conn.execute("SELECT password FROM person WHERE email = %s", (normal_email(email),)).fetchone()
+    return find(conn, email) if passwords.matches(row[0] if row else None, password) else None
 
 
 def set_role(conn: psycopg.Connection, person_id: int, role: Role) -> bool:

@@ -138,7 +138,7 @@ def is_fragment() -> bool:
 @manager.user_loader  # type: ignore[untyped-decorator]
 def _load(session_id: str) -> SignedIn | None:
     if time.time() - session.get("at", 0) > SESSION_SECONDS:
-        sign_out()
+        session.clear()
         if not is_fragment():
             flash(EXPIRED)
         return None

@@ -1,27 +1,49 @@
-"""Commands on a database of the test's own, and jobs that end without a worker process."""
+"""What tests of commands and of the console can ask for: both on a database of their own.
+
+Jobs end without a worker process; in the console's database there is somebody of each role.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 from click.testing import Result
 from cryptography.fernet import Fernet
+from flask import Flask
+from flask.testing import FlaskClient
+from psycopg import sql
 
-from store import claims, database, settings, workers
+from store import claims, database, jobs, keys, limits, lists, people, settings, tally, workers
 from store.claims import Settlement
+from store.jobs import NewJob
+from store.lists import NewList
+from store.people import Role
 from store.states import Outcome, Status
+from store.vault import Vault
 from store.workers import Identity
 from webapp import create_app
+from webapp.panels import PANELS
+from webapp.panels.shelf import Shelf
 
 ROOT = Path(__file__).resolve().parents[2]
+SECRET = "a secret of the tests, long enough"
+PASSWORD = "correct horse battery"
+# Everything but people and what the migrations made.
+TABLES = """
+list, job, reject, tally, tally_minute, tally_delta, worker, key, allowance, account, service, answer, call,
+alert, alert_rule, delivery, sign_in_try"""
+_number = count(1)
 
 Run = Callable[..., Result]
 Finished = subprocess.CompletedProcess[str]
@@ -117,3 +139,156 @@ def end_jobs(committed: psycopg.Connection) -> Callable[[str, Mapping[str, str]]
         return len(held)
 
     return end_jobs
+
+
+@pytest.fixture(scope="session")
+def web_dsn(make_database: Callable[[], str]) -> str:
+    """The database of the console under test, with one person of each role."""
+    dsn = make_database()
+    with database.connect(dsn, "test") as conn:
+        for role in Role:
+            who = people.add(conn, f"{role}@example.com", role)
+            people.use_link(conn, people.make_link(conn, who.id), PASSWORD)
+    return dsn
+
+
+@pytest.fixture(scope="session")
+def web_app(web_dsn: str) -> Iterator[Flask]:
+    """One app for all tests that do not change it."""
+    app = create_app(settings.read({"DATABASE_URL": web_dsn, "SLUICE_SECRET_KEY": SECRET}))
+    yield app
+    app.extensions["database"].close()
+
+
+@pytest.fixture
+def web(web_dsn: str, web_app: Flask) -> Iterator[psycopg.Connection]:
+    """A connection to the console's database, empty but for people; nothing is on the panels' shelf."""
+    with database.connect(web_dsn, "test") as conn:
+        conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
+        web_app.extensions["shelf"] = Shelf(PANELS)
+        web_app.extensions["believed"].clear()
+        yield conn
+
+
+def csrf_of(page: str) -> str:
+    found = re.search(r'name="csrf_token"[^>]*value="([^"]+)"|"X-CSRFToken": "([^"]+)"', page)
+    assert found, "the page has no CSRF token"
+    return found[1] or found[2]
+
+
+@pytest.fixture(scope="session")
+def token_of() -> Callable[[str], str]:
+    """`token_of(page)`: the CSRF token of a page's form."""
+    return csrf_of
+
+
+@pytest.fixture
+def sign_in(web: psycopg.Connection, web_app: Flask) -> Callable[[str], FlaskClient]:
+    """`sign_in("viewer")`: a browser in which the person of this role has just signed in."""
+
+    def enter(role: str) -> FlaskClient:
+        client = web_app.test_client()
+        token = csrf_of(client.get("/sign-in").text)
+        form = {"email": f"{role}@example.com", "password": PASSWORD, "csrf_token": token}
+        assert client.post("/sign-in", data=form).status_code == 303
+        return client
+
+    return enter
+
+
+@pytest.fixture
+def viewer(sign_in: Callable[[str], FlaskClient]) -> FlaskClient:
+    return sign_in("viewer")
+
+
+@pytest.fixture
+def operator(sign_in: Callable[[str], FlaskClient]) -> FlaskClient:
+    return sign_in("operator")
+
+
+@pytest.fixture
+def a_list(web: psycopg.Connection) -> Callable[..., int]:
+    """`a_list(size, done=…, failed={cause: n})`: a list of so many companies, some of them ended."""
+
+    def make(size: int = 0, done: int = 0, failed: dict[str, int] | None = None, **more: Any) -> int:
+        name = more.pop("name", f"list {next(_number)}")
+        new = NewList(name, more.pop("service", "companies_house"), fields=["name"], **more)
+        list_id = lists.create(web, new)
+        with web.transaction():
+            jobs.enqueue(web, list_id, (NewJob(f"{line:08}", line=line) for line in range(1, size + 1)))
+        end(web, list_id, "done", "complete", None, done)
+        for cause, n in (failed or {}).items():
+            end(web, list_id, "failed", None, cause, n)
+        while tally.fold(web):
+            pass
+        return list_id
+
+    return make
+
+
+END = (
+    """
+WITH chosen AS (
+    SELECT id FROM job WHERE list_id = %(list_id)s AND status = 'pending' ORDER BY id LIMIT %(n)s),
+moved AS (
+    UPDATE job j SET status = %(status)s, outcome = %(outcome)s, cause = %(cause)s, ended_at = now(),
+        result = CASE WHEN %(status)s = 'done' THEN '{"values": {}}'::jsonb END
+    FROM chosen WHERE j.id = chosen.id
+    RETURNING j.list_id, 'pending' AS was, NULL AS was_outcome, NULL AS was_cause,
+              j.status, j.outcome, j.cause),
+"""
+    + f"""{tally.COUNTED}
+SELECT count(*) FROM moved
+"""
+)
+
+
+def end(
+    conn: psycopg.Connection, list_id: int, status: str, outcome: str | None, cause: str | None, n: int
+) -> None:
+    values = {"list_id": list_id, "status": status, "outcome": outcome, "cause": cause, "n": n}
+    conn.execute(END, values)
+
+
+@pytest.fixture
+def expire(web_app: Flask) -> Callable[[], None]:
+    """Calling it makes everything on the shelf too old, as time does."""
+
+    def now() -> None:
+        kept = web_app.extensions["shelf"]._kept
+        for key, one in kept.items():
+            kept[key] = replace(one, holds_seconds=-1.0)
+
+    return now
+
+
+@pytest.fixture
+def a_key(web: psycopg.Connection) -> Callable[..., int]:
+    """`a_key("CH main", "600/5m", state=…, last_error=…)`: a key; returns its id."""
+
+    def make(label: str, limit: str = "600/5m", service: str = "companies_house", **columns: Any) -> int:
+        vault = Vault([Fernet.generate_key().decode()])
+        with web.transaction():
+            key_id = keys.add(
+                web, vault, service=service, label=label, secret=label, limits=[limits.parse(limit)]
+            )
+        for column, value in columns.items():
+            statement = sql.SQL("UPDATE key SET {} = %s WHERE id = %s").format(sql.Identifier(column))
+            web.execute(statement, (value, key_id))
+        return key_id
+
+    return make
+
+
+@pytest.fixture
+def a_worker(web: psycopg.Connection) -> Callable[..., UUID]:
+    """`a_worker(held=8)`: a worker that beat just now; returns its id."""
+
+    def make(services: tuple[str, ...] = ("companies_house", "sec_edgar"), held: int = 0) -> UUID:
+        new = uuid4()
+        who = Identity(new, f"app-1 · {new.hex[-4:]}", "app-1", 4711, "0", None, services, 8)
+        workers.register(web, who, 30.0)
+        web.execute("UPDATE worker SET held = %s WHERE id = %s", (held, new))
+        return new
+
+    return make

@@ -10,7 +10,7 @@ from wtforms.validators import DataRequired, EqualTo, Length
 
 from store import people, sign_ins
 from store.passwords import LEAST_LENGTH, MOST_LENGTH, WeakPassword
-from store.people import Role
+from store.people import BadEmail, Role
 from webapp import access
 from webapp.access import needs, public
 from webapp.database import page_connection
@@ -22,8 +22,8 @@ WRONG = "Email or password is not right."
 
 
 class SignIn(FlaskForm):  # type: ignore[misc]
-    email = EmailField("Email", [DataRequired("Give your email."), Length(max=people.LONGEST_EMAIL)])
-    password = PasswordField("Password", [DataRequired("Give your password."), Length(max=MOST_LENGTH)])
+    email = EmailField("Email", [DataRequired()])
+    password = PasswordField("Password", [DataRequired()])
 
 
 class NewPassword(FlaskForm):  # type: ignore[misc]
@@ -45,14 +45,16 @@ def sign_in() -> ResponseReturnValue:
 def try_to_sign_in() -> ResponseReturnValue:
     """Sign in and go on to the page that was asked for; after too many tries only after a wait."""
     form = SignIn()
-    if not form.validate():
+    try:
+        email = people.normal_email(form.email.data or "")
+    except BadEmail:
         return _again(form, WRONG)
-    email, address = form.email.data.strip().lower(), request.remote_addr or "?"
+    address = request.remote_addr or "?"
     with page_connection() as conn:
         wait = sign_ins.attempt(conn, email, address)
         if wait > 0:
             return _again(form, f"Too many tries. Wait {duration(max(round(wait), 1))}.")
-        found = people.with_password(conn, email, form.password.data)
+        found = people.with_password(conn, email, form.password.data or "")
         if found is None:
             return _again(form, WRONG)
         sign_ins.succeeded(conn, email, address)
