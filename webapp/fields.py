@@ -1,4 +1,4 @@
-"""A job's result as people read it: a row per field, the year before beside it, and where it is from. Pure."""
+"""A job's result as people read it: a row per field with the year before and where it is from. Pure."""
 
 from __future__ import annotations
 
@@ -58,7 +58,13 @@ def shown(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case int() | Decimal() | float():
-            return f"({-value:,f})" if value < 0 else f"{value:,f}" if isinstance(value, Decimal) else f"{value:,}"
+            return (
+                f"({-value:,f})"
+                if value < 0
+                else f"{value:,f}"
+                if isinstance(value, Decimal)
+                else f"{value:,}"
+            )
         case _:
             return str(value)
 

@@ -155,7 +155,15 @@ def web_dsn(make_database: Callable[[], str]) -> str:
 @pytest.fixture(scope="session")
 def web_app(web_dsn: str) -> Iterator[Flask]:
     """One app for all tests that do not change it."""
-    app = create_app(settings.read({"DATABASE_URL": web_dsn, "SLUICE_SECRET_KEY": SECRET}))
+    app = create_app(
+        settings.read(
+            {
+                "DATABASE_URL": web_dsn,
+                "SLUICE_SECRET_KEY": SECRET,
+                "SLUICE_MASTER_KEYS": Fernet.generate_key().decode(),
+            }
+        )
+    )
     yield app
     app.extensions["database"].close()
 

@@ -31,16 +31,16 @@ def show(job_id: int) -> ResponseReturnValue:
     return render_page("job/page.html", page, args, still=() if moves else PANELS_OF_JOB, job=one)
 
 
-@blueprint.get(ONE + "/answers/<int(max=32767):no>")
-def answer(job_id: int, no: int) -> ResponseReturnValue:
+@blueprint.get(ONE + "/answers/<int(max=32767):n>")
+def answer(job_id: int, n: int) -> ResponseReturnValue:
     """A kept answer as plain text, cut when it is long; with `?download` the whole of it as a file."""
     as_file = "download" in request.args
     with page_connection() as conn:
-        body = answers.body(conn, job_id, no, None if as_file else MOST_SHOWN_BYTES + 1)
+        body = answers.body(conn, job_id, n, None if as_file else MOST_SHOWN_BYTES + 1)
     if body is None:
         abort(404)
     if as_file:
-        headers = {"Content-Disposition": f'attachment; filename="job-{job_id}-answer-{no}"'}
+        headers = {"Content-Disposition": f'attachment; filename="job-{job_id}-answer-{n}"'}
         return Response(body, mimetype="application/octet-stream", headers=headers)
     text = body[:MOST_SHOWN_BYTES].decode("utf-8", "replace")
     if len(body) > MOST_SHOWN_BYTES:
@@ -55,7 +55,9 @@ def retry(job_id: int) -> ResponseReturnValue:
     one = _found(job_id)
     with page_connection() as conn:
         moved = jobs.retry_one(conn, job_id)
-    flash(_sent_back(one) if moved else f"Nothing was changed: only a failed job can be retried.{_now(job_id)}")
+    flash(
+        _sent_back(one) if moved else f"Nothing was changed: only a failed job can be retried.{_now(job_id)}"
+    )
     return go_to(f"/jobs/{job_id}")
 
 
