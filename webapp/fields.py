@@ -58,13 +58,8 @@ def shown(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case int() | Decimal() | float():
-            return (
-                f"({-value:,f})"
-                if value < 0
-                else f"{value:,f}"
-                if isinstance(value, Decimal)
-                else f"{value:,}"
-            )
+            figure = f"{abs(value):,f}" if isinstance(value, Decimal) else f"{abs(value):,}"
+            return f"({figure})" if value < 0 else figure
         case _:
             return str(value)
 

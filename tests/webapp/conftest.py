@@ -170,9 +170,13 @@ def web_app(web_dsn: str) -> Iterator[Flask]:
 
 @pytest.fixture
 def web(web_dsn: str, web_app: Flask) -> Iterator[psycopg.Connection]:
-    """A connection to the console's database, empty but for people; nothing is on the panels' shelf."""
+    """A connection to the console's database, empty but for people and for a monitor that looked just now.
+
+    Nothing is on the panels' shelf.
+    """
     with database.connect(web_dsn, "test") as conn:
         conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
+        conn.execute("UPDATE monitor SET looked_at = now(), channels = '{}'")
         web_app.extensions["shelf"] = Shelf(PANELS)
         web_app.extensions["believed"].clear()
         yield conn

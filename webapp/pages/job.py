@@ -17,7 +17,7 @@ from webapp.panels.polling import render_page
 blueprint = Blueprint("job", __name__)
 
 ONE = "/jobs/<int(max=9223372036854775807):job_id>"
-PANELS_OF_JOB = ("job", "job_fields", "job_answers")
+PANELS_OF_JOB = ("job", "job_story", "job_fields", "job_answers")
 MOST_SHOWN_BYTES = 500_000
 
 

@@ -18,6 +18,7 @@ PANELS: Mapping[str, Panel] = {
     "keys": Panel(running.keys, "dashboard/_keys.html"),
     "first_run": Panel(overview.first_run, "dashboard/_first_run.html"),
     "job": Panel(job.job, "job/_job.html", args=("job",)),
+    "job_story": Panel(job.what_happened, "job/_story.html", args=("job",)),
     "job_fields": Panel(job.fields, "job/_fields.html", args=("job", "fields")),
     "job_answers": Panel(job.kept, "job/_answers.html", args=("job",)),
     "all_keys": Panel(keys.all_keys, "keys/_keys.html"),
@@ -35,7 +36,7 @@ EVERYWHERE = ("bar", "verdict")
 PAGES: Mapping[str, tuple[str, ...]] = {
     "dashboard": ("counts", "lists", "needs", "chart", "workers", "keys"),
     "dashboard.empty": ("first_run",),
-    "jobs.moving": ("job", "job_fields", "job_answers"),
+    "jobs.moving": ("job", "job_story", "job_fields", "job_answers"),
     "keys": ("all_keys",),
     "keys.one": ("key", "key_calls"),
     "workers": ("all_workers",),

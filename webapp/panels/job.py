@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from werkzeug.exceptions import NotFound
-
 from services.causes import CAUSES
 from store import answers, calls, jobs
 from store.jobs import JobSeen
 from webapp import fields as shown
-from webapp.panels.panel import Args
+from webapp.panels.panel import Args, id_of
 from webapp.questions import Look
 from webapp.story import story
 
@@ -20,24 +18,36 @@ FILTERS = {"": "All", "missing": "Missing", "flagged": "Flagged"}
 
 
 def job(look: Look, args: Args) -> Mapping[str, Any]:
-    """How does it stand, and what happened?"""
+    """How does it stand, and why?"""
     one = _job(look, args)
+    if one is None:
+        return {"gone": "job"}
+    values = (one.result or {}).get("values", {})
+    missing = sum(name not in values for name in one.fields)
+    return {"job": one, "cause": CAUSES.get(one.cause or ""), "missing": missing}
+
+
+def what_happened(look: Look, args: Args) -> Mapping[str, Any]:
+    """What happened to it?"""
+    one = _job(look, args)
+    if one is None:
+        return {"gone": "job_story"}
     sent = calls.of_job(look.conn, one.id, MOST_CALLS + 1)
     kept = sent[-MOST_CALLS:]
     return {
         "job": one,
-        "cause": CAUSES.get(one.cause or ""),
         "story": story(one.claim_no, kept, all_calls=len(kept) == len(sent)),
         "calls": len(kept),
         "more_calls": len(kept) < len(sent),
         "took_ms": sum(call.took_ms for call in kept),
-        "missing": sum(name not in (one.result or {}).get("values", {}) for name in one.fields),
     }
 
 
 def fields(look: Look, args: Args) -> Mapping[str, Any]:
     """What came out, and where is it from?"""
     one = _job(look, args)
+    if one is None:
+        return {"gone": "job_fields"}
     rows = shown.rows(one.fields, one.result or {})
     found = {
         "": rows,
@@ -62,12 +72,11 @@ def fields(look: Look, args: Args) -> Mapping[str, Any]:
 def kept(look: Look, args: Args) -> Mapping[str, Any]:
     """What did the service say?"""
     one = _job(look, args)
+    if one is None:
+        return {"gone": "job_answers"}
     return {"job": one, "answers": answers.see(look.conn, one.id)}
 
 
-def _job(look: Look, args: Args) -> JobSeen:
-    job_id = args.get("job", "")
-    one = jobs.see(look.conn, int(job_id)) if job_id.isdecimal() else None
-    if one is None:
-        raise NotFound
-    return one
+def _job(look: Look, args: Args) -> JobSeen | None:
+    job_id = id_of(args.get("job", ""))
+    return None if job_id is None else jobs.see(look.conn, job_id)
