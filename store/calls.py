@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -34,6 +35,46 @@ SELECT k.id AS key_id, c.* FROM key k CROSS JOIN LATERAL (
            avg(took_ms) FILTER (WHERE sent_at > now() - interval '5 minutes')::float8 AS took_ms
     FROM call WHERE key_id = k.id AND sent_at > now() - interval '1 hour') c
 """
+
+
+SEEN = """
+SELECT c.id, c.job_id, c.claim_no, c.worker, w.name AS worker_name, c.key_id, k.label AS key, c.request,
+       c.verdict, c.status, c.message, c.waited_ms, c.took_ms, c.late, c.body_bytes, c.sent_at
+FROM call c LEFT JOIN key k ON k.id = c.key_id LEFT JOIN worker w ON w.id = c.worker
+"""
+
+OF_JOB = f"{SEEN} WHERE c.job_id = %(job)s ORDER BY c.claim_no DESC, c.sent_at DESC, c.id DESC LIMIT %(most)s"
+
+# Errors are looked for among the newest calls only: of a healthy key they may be years ago.
+OF_KEY = f"""
+WITH newest AS MATERIALIZED (
+    SELECT * FROM call WHERE key_id = %(key)s ORDER BY sent_at DESC LIMIT %(among)s)
+{SEEN.replace("FROM call c", "FROM newest c")}
+WHERE NOT %(errors)s OR c.verdict <> 'usable' ORDER BY c.sent_at DESC, c.id DESC LIMIT %(most)s
+"""
+AMONG = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CallSeen:
+    """A call as people see it. `key` and `worker_name` are None when these are gone."""
+
+    id: int
+    job_id: int
+    claim_no: int
+    worker: UUID
+    worker_name: str | None
+    key_id: int
+    key: str | None
+    request: str
+    verdict: str
+    status: int | None
+    message: str | None
+    waited_ms: int
+    took_ms: int
+    late: bool
+    body_bytes: int
+    sent_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +132,16 @@ def last_hour(conn: psycopg.Connection) -> dict[int, KeyCalls]:
     """What each key was used for in the last hour, by its id."""
     with conn.cursor(row_factory=class_row(KeyCalls)) as cursor:
         return {one.key_id: one for one in cursor.execute(LAST_HOUR)}
+
+
+def of_job(conn: psycopg.Connection, job_id: int, most: int) -> list[CallSeen]:
+    """The newest calls of a job, in the order they were sent."""
+    with conn.cursor(row_factory=class_row(CallSeen)) as cursor:
+        return cursor.execute(OF_JOB, {"job": job_id, "most": most}).fetchall()[::-1]
+
+
+def of_key(conn: psycopg.Connection, key_id: int, most: int, *, errors: bool) -> list[CallSeen]:
+    """The newest calls under a key, newest first; with `errors` those of its last 1,000 that were no use."""
+    asked = {"key": key_id, "most": most, "errors": errors, "among": AMONG if errors else most}
+    with conn.cursor(row_factory=class_row(CallSeen)) as cursor:
+        return cursor.execute(OF_KEY, asked).fetchall()

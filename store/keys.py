@@ -71,7 +71,7 @@ SELECT k.id, k.service, k.label, a.name AS account, k.fingerprint,
             THEN to_timestamp(a.rest_until) END AS rest_until,
        a.rest_cause, k.last_error,
        CASE WHEN k.used_at > 0 THEN to_timestamp(k.used_at) END AS used_at,
-       w.amounts, w.per_seconds, w.used
+       w.amounts, w.per_seconds, w.used, k.key_set, k.created_at
 FROM key k JOIN account a ON a.id = k.account_id
 JOIN (SELECT account_id, array_agg(amount ORDER BY no) AS amounts,
              array_agg(per_seconds::int ORDER BY no) AS per_seconds,
@@ -137,11 +137,21 @@ class Headroom:
     amounts: list[int]
     per_seconds: list[int]
     used: list[int]
+    key_set: str | None
+    created_at: datetime
 
     @property
     def is_usable(self) -> bool:
         """Now, or by itself after a rest."""
         return self.state in ("active", "resting")
+
+    @property
+    def limits(self) -> list[tuple[Limit, int]]:
+        """Each limit with how many calls of it are used now."""
+        return [
+            (Limit(amount, per), used)
+            for amount, per, used in zip(self.amounts, self.per_seconds, self.used, strict=True)
+        ]
 
     @property
     def tightest(self) -> tuple[Limit, int]:

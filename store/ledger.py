@@ -102,6 +102,17 @@ UPDATE account SET rest_until = extract(epoch FROM clock_timestamp()) + {SECONDS
 WHERE id = %(account_id)s AND rest_until < extract(epoch FROM clock_timestamp()) + {SECONDS}
 """
 
+# A person's word counts, also when it shortens a rest.
+REST_ANEW = f"""
+UPDATE account SET rest_until = extract(epoch FROM clock_timestamp()) + {SECONDS}, rest_cause = %(cause)s
+WHERE id = (SELECT account_id FROM key WHERE id = %(key_id)s AND state = 'active')
+"""
+
+END_REST_IF_RESTING = """
+UPDATE account SET rest_until = 0, rest_cause = NULL
+WHERE id = (SELECT account_id FROM key WHERE id = %s) AND rest_until > extract(epoch FROM clock_timestamp())
+"""
+
 REST_SERVICE = f"""
 UPDATE service SET rest_until = clock_timestamp() + {SECONDS} * interval '1 second', rest_cause = %(cause)s
 WHERE name = %(service)s AND rest_until < clock_timestamp() + {SECONDS} * interval '1 second'
@@ -176,6 +187,16 @@ def rest_account(conn: psycopg.Connection, account_id: int, seconds: float, caus
         conn.execute(REST_ACCOUNT, {"account_id": account_id, "seconds": seconds, "cause": cause}).rowcount
         == 1
     )
+
+
+def rest_key(conn: psycopg.Connection, key_id: int, seconds: float, cause: str) -> bool:
+    """A person lets a key rest, and with it its account, for exactly so long. False: it is not in use."""
+    return conn.execute(REST_ANEW, {"key_id": key_id, "seconds": seconds, "cause": cause}).rowcount == 1
+
+
+def end_rest(conn: psycopg.Connection, key_id: int) -> bool:
+    """A person ends the rest of a key's account. False: it does not rest."""
+    return conn.execute(END_REST_IF_RESTING, (key_id,)).rowcount == 1
 
 
 def rest_service(conn: psycopg.Connection, service: str, seconds: float, cause: str) -> bool:

@@ -34,6 +34,8 @@ WHERE leader = %(id)s
 
 CHECKED = "UPDATE monitor SET counts_off = %s"
 
+AGE = "SELECT extract(epoch FROM clock_timestamp() - looked_at) FROM monitor"
+
 SEE = "SELECT leader, name, version, lease_until, looked_at, channels, checked_at, counts_off FROM monitor"
 
 
@@ -103,3 +105,9 @@ def see(conn: psycopg.Connection) -> MonitorSeen:
 def monitor_pulse(conn: psycopg.Connection) -> datetime | None:
     """When a monitor last finished a look; None: never."""
     return see(conn).looked_at
+
+
+def age_seconds(conn: psycopg.Connection) -> float | None:
+    """How long ago a monitor last finished a look, by the database's clock; None: never."""
+    ((age,),) = conn.execute(AGE).fetchall()
+    return None if age is None else float(age)

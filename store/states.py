@@ -42,6 +42,9 @@ MOVES: tuple[Move, ...] = (
     Move("tick", Status.IN_PROGRESS, Status.PENDING, "its worker is gone; another will run it"),
     Move("tick", Status.IN_PROGRESS, Status.FAILED, "it was lost with its worker too often"),
     Move("retry", Status.FAILED, Status.PENDING, "a person sends it back"),
+    Move("retry_one", Status.FAILED, Status.PENDING, "the same for one job"),
+    Move("ask_again", Status.FAILED, Status.PENDING, "a person asks the service anew; kept answers go"),
+    Move("ask_again", Status.DONE, Status.PENDING, "the same after a result, which goes too"),
     Move("cancel", Status.PENDING, Status.CANCELLED, "a person takes it off the list's work"),
     Move("revive", Status.CANCELLED, Status.PENDING, "a person takes a cancelled list up again"),
 )

@@ -69,10 +69,14 @@ UPDATE worker SET state = 'stopped', ended_at = clock_timestamp(), held = 0
 WHERE id = %s AND state IN ('running', 'draining')
 """
 
+DRAIN_IF_RUNNING = """
+UPDATE worker SET state = 'draining' WHERE id = %s AND state = 'running' AND lease_until > clock_timestamp()
+"""
+
 SEE = """
 SELECT id, name, host, pid, version, key_set, services, slots, state, started_at, seen_at, lease_until, held,
        settled, rows_per_minute, memory_bytes, keys_in_use,
-       state IN ('running', 'draining') AND lease_until > clock_timestamp() AS is_alive
+       ended_at, state IN ('running', 'draining') AND lease_until > clock_timestamp() AS is_alive
 FROM worker WHERE state IN ('running', 'draining') OR ended_at > now() - interval '1 day'
 ORDER BY started_at, id
 """
@@ -141,6 +145,7 @@ class WorkerSeen:
     rows_per_minute: float
     memory_bytes: int
     keys_in_use: list[int]
+    ended_at: datetime | None
     is_alive: bool
 
 
@@ -193,6 +198,11 @@ def tick(
 def leave(conn: psycopg.Connection, worker: UUID) -> None:
     """A worker has settled everything and stops."""
     conn.execute(LEAVE, (worker,))
+
+
+def drain(conn: psycopg.Connection, worker: UUID) -> bool:
+    """Let a worker finish what it holds and stop; it hears so at its next beat. False: it does not run."""
+    return conn.execute(DRAIN_IF_RUNNING, (worker,)).rowcount == 1
 
 
 def see(conn: psycopg.Connection) -> list[WorkerSeen]:

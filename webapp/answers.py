@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from flask import Response, redirect, render_template, request
+from flask import Response, current_app, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 
 def go_to(url: str) -> AnyResponse:
     """It worked; the next page is at `url`. htmx is told by a header: it would swap a 303 into the form."""
+    current_app.extensions["shelf"].clear()
     if is_htmx():
         return Response(status=204, headers={"HX-Location": url})
     return redirect(url, 303)
@@ -15,6 +16,7 @@ def go_to(url: str) -> AnyResponse:
 
 def look_again() -> AnyResponse:
     """It worked and the page stays: htmx asks for the page's panels at once."""
+    current_app.extensions["shelf"].clear()
     if is_htmx():
         return Response(status=204, headers={"HX-Trigger": "tick"})
     return redirect(request.referrer or "/", 303)

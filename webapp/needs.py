@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import IntEnum
 
 from services.causes import CAUSES
 from services.registry import SERVICES
+from store.alerts import AlertSeen
 from store.keys import Headroom
 from store.states import Status
 from webapp.formats import counted
 from webapp.questions import Look
 
 MOST_SHOWN = 5
+SILENT_AFTER = timedelta(minutes=1)
 MOST_IN_SENTENCE = 2
 
 
@@ -24,6 +26,9 @@ class Severity(IntEnum):
     INFO = 0
     WARN = 1
     BAD = 2
+
+
+LOUDNESS = {"info": Severity.INFO, "warning": Severity.WARN, "critical": Severity.BAD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class Need:
     detail: str
     part: str
     since: datetime | None = None
+    since_is: str = "last used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +60,13 @@ class Verdict:
 def needs(look: Look) -> list[Need]:
     """Everything that needs a person, the loudest first.
 
-    The one seam for alerts: once the monitor keeps episodes, they are what is asked here.
+    An alert lasts before it opens, so what can be seen at once is looked for here too; what both say is
+    said once, by the alert.
     """
-    found = [*_no_workers(look), *_keys(look), *_failures(look)]
+    alerts = _alerts(look)
+    told = {need.url for need in alerts}
+    seen = [need for need in (*_no_workers(look), *_keys(look)) if need.url not in told]
+    found = [*alerts, *seen, *_failures(look), *_silent_monitor(look)]
     return sorted(found, key=lambda need: -need.severity)
 
 
@@ -67,8 +77,7 @@ def verdict(look: Look) -> Verdict:
     if not open_needs:
         return Verdict("ok", _all_well(look, running))
     is_bad = open_needs[0].severity is Severity.BAD
-    stands_still = is_bad and any(need.part == "workers" for need in open_needs)
-    begins = "Nothing runs" if stands_still else "Running" if running else "Not running"
+    begins = "Nothing runs" if _no_workers(look) else "Running" if running else "Not running"
     return Verdict(
         "bad" if is_bad else "warn",
         f"{begins}, with {counted(len(open_needs), 'thing')} for you.",
@@ -83,6 +92,55 @@ def _all_well(look: Look, running: int) -> str:
     if paused := look.list_states.get("paused", 0):
         return f"All is quiet. {counted(paused, 'list')} paused."
     return "All is quiet. No list is running."
+
+
+def _alerts(look: Look) -> list[Need]:
+    """The open alerts; of one that somebody takes care of, or that is muted, nobody need be told again."""
+    return [
+        Need(
+            LOUDNESS[one.severity] if is_unheard(one, look.as_of) else Severity.INFO,
+            one.message,
+            one.link,
+            _detail(one, look.as_of),
+            one.link.strip("/").partition("/")[0].partition("?")[0] or "dashboard",
+            one.opened_at,
+            "since",
+        )
+        for one in look.alerts
+    ]
+
+
+def is_unheard(alert: AlertSeen, now: datetime) -> bool:
+    """Whether an open alert waits for somebody: neither acknowledged nor muted."""
+    return alert.acknowledged_at is None and not (alert.muted_until and alert.muted_until > now)
+
+
+def _detail(alert: AlertSeen, now: datetime) -> str:
+    if alert.acknowledged_by:
+        return f"{alert.rule} · {alert.acknowledged_by} takes care"
+    if not is_unheard(alert, now):
+        return f"{alert.rule} · muted: {alert.mute_reason}"
+    return f"{alert.rule} · {alert.advice}" if alert.advice else alert.rule
+
+
+def _silent_monitor(look: Look) -> list[Need]:
+    looked = look.monitor.looked_at
+    detail = "no alert can be sent until it is back · start it: python -m monitor"
+    if looked is None:
+        return [Need(Severity.INFO, "No monitor has looked yet", "/alerts", detail, "alerts")]
+    if look.as_of - looked <= SILENT_AFTER:
+        return []
+    return [
+        Need(
+            Severity.WARN,
+            "The monitor does not look any more",
+            "/alerts",
+            detail,
+            "alerts",
+            looked,
+            "last looked",
+        )
+    ]
 
 
 def _no_workers(look: Look) -> list[Need]:

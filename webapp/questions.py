@@ -13,10 +13,12 @@ from typing import TypeVar
 import psycopg
 
 from services.causes import CAUSES, Advice
-from store import calls, jobs, keys, ledger, lists, tally, workers
+from store import alerts, calls, jobs, keys, ledger, lists, pulse, tally, workers
+from store.alerts import AlertSeen
 from store.calls import KeyCalls
 from store.keys import Headroom
 from store.lists import ListSeen
+from store.pulse import MonitorSeen
 from store.states import Status
 from store.tally import Count
 from store.workers import WorkerSeen
@@ -150,6 +152,15 @@ class Look:
     def calls(self) -> dict[int, KeyCalls]:
         """The last hour's calls by key, a quarter of a minute old at most."""
         return self._memory.at_most_every(CALLS_SECONDS, "calls", lambda: calls.last_hour(self.conn))
+
+    @cached_property
+    def alerts(self) -> list[AlertSeen]:
+        """The open alerts, the most severe first."""
+        return alerts.see_open(self.conn)
+
+    @cached_property
+    def monitor(self) -> MonitorSeen:
+        return pulse.see(self.conn)
 
     def crew(self, service: str) -> Crew:
         """What the service has to work with."""

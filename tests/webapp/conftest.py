@@ -37,6 +37,13 @@ from webapp.panels import PANELS
 from webapp.panels.shelf import Shelf
 
 ROOT = Path(__file__).resolve().parents[2]
+SECRET = "a secret of the tests, long enough"
+PASSWORD = "correct horse battery"
+# Everything but people and what the migrations made.
+TABLES = """
+list, job, reject, tally, tally_minute, tally_delta, worker, key, allowance, account, service, answer, call,
+alert, alert_rule, delivery, sign_in_try"""
+_number = count(1)
 
 Run = Callable[..., Result]
 Finished = subprocess.CompletedProcess[str]
@@ -134,17 +141,6 @@ def end_jobs(committed: psycopg.Connection) -> Callable[[str, Mapping[str, str]]
     return end_jobs
 
 
-# The console.
-
-SECRET = "a secret of the tests, long enough"
-PASSWORD = "correct horse battery"
-# Everything but people and what the migrations made.
-TABLES = """
-list, job, reject, tally, tally_minute, tally_delta, worker, key, allowance, account, service, answer, call,
-sign_in_try"""
-_number = count(1)
-
-
 @pytest.fixture(scope="session")
 def web_dsn(make_database: Callable[[], str]) -> str:
     """The database of the console under test, with one person of each role."""
@@ -159,16 +155,28 @@ def web_dsn(make_database: Callable[[], str]) -> str:
 @pytest.fixture(scope="session")
 def web_app(web_dsn: str) -> Iterator[Flask]:
     """One app for all tests that do not change it."""
-    app = create_app(settings.read({"DATABASE_URL": web_dsn, "SLUICE_SECRET_KEY": SECRET}))
+    app = create_app(
+        settings.read(
+            {
+                "DATABASE_URL": web_dsn,
+                "SLUICE_SECRET_KEY": SECRET,
+                "SLUICE_MASTER_KEYS": Fernet.generate_key().decode(),
+            }
+        )
+    )
     yield app
     app.extensions["database"].close()
 
 
 @pytest.fixture
 def web(web_dsn: str, web_app: Flask) -> Iterator[psycopg.Connection]:
-    """A connection to the console's database, empty but for people; nothing is on the panels' shelf."""
+    """A connection to the console's database, empty but for people and for a monitor that looked just now.
+
+    Nothing is on the panels' shelf.
+    """
     with database.connect(web_dsn, "test") as conn:
         conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
+        conn.execute("UPDATE monitor SET looked_at = now(), channels = '{}'")
         web_app.extensions["shelf"] = Shelf(PANELS)
         web_app.extensions["believed"].clear()
         yield conn

@@ -16,6 +16,7 @@ from webapp import access, create_app
 
 SECRET = "a secret of the tests, long enough"
 PASSWORD = "correct horse battery"
+UUID = "00000000-0000-4000-8000-000000000001"
 SAFE = {"GET", "HEAD", "OPTIONS"}
 Enter = Callable[[str], FlaskClient]
 TokenOf = Callable[[str], str]
@@ -25,6 +26,7 @@ def routes(app: Flask) -> Iterator[tuple[Rule, str, str]]:
     """Every rule with a path that it matches, and one of its methods that is not HEAD or OPTIONS."""
     for rule in app.url_map.iter_rules():
         arguments = {name: "1" if name.endswith("id") or name == "n" else "x" for name in rule.arguments}
+        arguments |= {"worker_id": UUID} if "worker_id" in arguments else {}
         with app.test_request_context():
             built = app.url_map.bind("").build(rule.endpoint, arguments)
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):

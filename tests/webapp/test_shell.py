@@ -42,7 +42,8 @@ def test_the_process_is_healthy_without_a_database() -> None:
     assert client.get("/healthz").json == {"status": "ok"}
     answer = client.get("/readyz")
     assert answer.status_code == 503
-    assert answer.json == {"status": "not ready", "database": "does not answer", "schema": "unknown"}
+    parts = {"database": "does not answer", "schema": "unknown", "monitor": "unknown"}
+    assert answer.json == {"status": "not ready", **parts}
 
 
 def test_it_is_ready_with_the_schema_of_this_program_alone(
@@ -52,7 +53,14 @@ def test_it_is_ready_with_the_schema_of_this_program_alone(
         "status": "ok",
         "database": "ok",
         "schema": database.SCHEMA,
+        "monitor": "looked 0 s ago",
     }
+    web.execute("UPDATE monitor SET looked_at = now() - interval '90 seconds'")
+    late = web_app.test_client().get("/readyz")
+    assert late.status_code == 200
+    assert late.json == {**late.json, "monitor": "looked 90 s ago"}  # type: ignore[dict-item]
+    web.execute("UPDATE monitor SET looked_at = NULL")
+    assert web_app.test_client().get("/readyz").json["monitor"] == "never looked"  # type: ignore[index]
     dsn = make_database()
     with database.connect(dsn, "test") as conn:
         conn.execute("UPDATE alembic_version SET version_num = '0000'")

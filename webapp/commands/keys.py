@@ -19,10 +19,9 @@ from store.settings import Settings
 from store.vault import Locked, Vault, fingerprint
 from webapp.commands.console import Group, counted, name_of, print_json, shown, table, warn
 from webapp.database import connection
+from webapp.key_defaults import LONGEST_SECRET, default_account, usual_limits
 from webapp.uploads import service_named
 
-SHARED = "all keys"
-LONGEST_SECRET = 10_000
 LABEL = click.argument("label", callback=name_of("label"))
 
 
@@ -148,21 +147,6 @@ def reseal() -> None:
         except Locked as error:
             raise click.ClickException(f"{error} Nothing was changed.") from None
     click.echo(f"{counted(count, 'secret')} encrypted with the first master key.")
-
-
-def default_account(service: Service, there: Sequence[KeySeen]) -> str | None:
-    """The account of a new key when none is named: its own, or where limits hold for all keys, theirs."""
-    if not service.shared_limits:
-        return None
-    return there[0].account if there else SHARED
-
-
-def usual_limits(service: Service, there: Sequence[KeySeen], account: str | None) -> list[Limit]:
-    """The limits of a new key when none are given: its account's, else the usual ones of the service."""
-    for key in there:
-        if key.account == account:
-            return key.limits
-    return [limits.parse(text) for text in service.limits]
 
 
 def _read_secret(service: Service) -> str:

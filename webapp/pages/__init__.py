@@ -6,14 +6,18 @@ from flask import Blueprint
 
 from webapp.pages import (
     account,
+    alerts,
     dashboard,
     failures,
     health,
+    job,
     jobs,
+    keys,
     list_files,
     list_uploads,
     lists,
     signing_in,
+    workers,
 )
 
 BLUEPRINTS: tuple[Blueprint, ...] = (
@@ -26,4 +30,8 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     jobs.blueprint,
     failures.blueprint,
     health.blueprint,
+    job.blueprint,
+    keys.blueprint,
+    workers.blueprint,
+    alerts.blueprint,
 )

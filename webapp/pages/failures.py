@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 import psycopg
@@ -54,7 +55,7 @@ def show_all() -> str:
         args["since"] = request.args["since"]
     with page_connection() as conn:
         named = lists.named(conn)
-    choices = {
+    choices: dict[str, Any] = {
         "lists": [(one.id, one.name) for one in named],
         "services": [(one.name, one.title) for one in SERVICES.values()],
         "causes": [(code, code) for code in CAUSES],

@@ -6,7 +6,7 @@ import psycopg
 from flask import Blueprint, current_app, jsonify
 from flask.typing import ResponseReturnValue
 
-from store import database
+from store import database, pulse
 from webapp.access import public
 from webapp.database import Unavailable, page_connection
 
@@ -23,17 +23,27 @@ def alive() -> ResponseReturnValue:
 @blueprint.get("/readyz")
 @public
 def ready() -> ResponseReturnValue:
-    """200 when the database answers with the schema of this program, else 503 and which part is not."""
+    """200 when the database answers with the schema of this program, else 503 and which part is not.
+
+    A monitor that has stopped is said and costs nobody the console: people need it then.
+    """
     parts = {"database": "ok", "schema": "unknown"}
+    monitor = "unknown"
     try:
         with page_connection() as conn:
             database.check_schema(conn)
             parts["schema"] = database.SCHEMA
+            monitor = _age(pulse.age_seconds(conn))
     except database.WrongSchema as error:
         parts["schema"] = str(error)
     except (Unavailable, psycopg.Error) as error:
         current_app.logger.warning("not ready: %s", " ".join(str(error).split()))
         parts["database"] = "does not answer"
-    # The seam for the monitor's age: a part of its own once the monitor keeps a pulse.
     is_ready = parts == {"database": "ok", "schema": database.SCHEMA}
-    return jsonify(status="ok" if is_ready else "not ready", **parts), 200 if is_ready else 503
+    return jsonify(
+        status="ok" if is_ready else "not ready", **parts, monitor=monitor
+    ), 200 if is_ready else 503
+
+
+def _age(seconds: float | None) -> str:
+    return "never looked" if seconds is None else f"looked {max(seconds, 0.0):.0f} s ago"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Blueprint, request
 from flask.typing import ResponseReturnValue
 
@@ -26,7 +28,7 @@ def show_all() -> str:
     args = asked.args | {name: request.args[name] for name in ("cursor",) if request.args.get(name)}
     with page_connection() as conn:
         named = lists.named(conn)
-    choices = {
+    choices: dict[str, Any] = {
         "statuses": [(one.value, look_of(one)[1]) for one in Status],
         "outcomes": [(one.value, look_of(one)[1]) for one in Outcome],
         "causes": [(code, code) for code in CAUSES],

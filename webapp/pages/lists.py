@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Blueprint, abort, redirect, request
 from flask.typing import ResponseReturnValue
 
@@ -32,7 +34,7 @@ def show_all() -> str:
 def show(list_id: int) -> str:
     """One list: how far, why not, and what can be done."""
     one, jobs = found(list_id)
-    values = {"one": one, "jobs": jobs, "is_draft": is_draft(one, jobs)}
+    values: dict[str, Any] = {"one": one, "jobs": jobs, "is_draft": is_draft(one, jobs)}
     return render_page("lists/one.html", "lists.one", {"list": str(list_id)}, **values)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from webapp.job_filters import ARGS
-from webapp.panels import jobs, lists, overview, running
+from webapp.panels import alerts, job, jobs, keys, lists, overview, running, workers
 from webapp.panels.panel import Panel
 
 PANELS: Mapping[str, Panel] = {
@@ -25,6 +25,17 @@ PANELS: Mapping[str, Panel] = {
     "failures": Panel(
         jobs.failures, "failures/_groups.html", args=("list", "service", "cause", "since"), least_seconds=5.0
     ),
+    "job": Panel(job.job, "job/_job.html", args=("job",)),
+    "job_story": Panel(job.what_happened, "job/_story.html", args=("job",)),
+    "job_fields": Panel(job.fields, "job/_fields.html", args=("job", "fields")),
+    "job_answers": Panel(job.kept, "job/_answers.html", args=("job",)),
+    "all_keys": Panel(keys.all_keys, "keys/_keys.html"),
+    "key": Panel(keys.key, "keys/_key.html", args=("key",)),
+    "key_calls": Panel(keys.key_calls, "keys/_calls.html", args=("key", "calls"), least_seconds=5.0),
+    "all_workers": Panel(workers.all_workers, "workers/_workers.html"),
+    "worker": Panel(workers.worker, "workers/_worker.html", args=("worker",)),
+    "alerts": Panel(alerts.alerts, "alerts/_alerts.html", args=("show",)),
+    "alert": Panel(alerts.alert, "alerts/_alert.html", args=("alert",)),
 }
 
 # Every page has these two; what stands before the first dot of a page's name is its place in the bar.
@@ -37,6 +48,13 @@ PAGES: Mapping[str, tuple[str, ...]] = {
     "lists.one": ("list_head", "list_causes"),
     "jobs": ("jobs",),
     "failures": ("failures",),
+    "jobs.moving": ("job", "job_story", "job_fields", "job_answers"),
+    "keys": ("all_keys",),
+    "keys.one": ("key", "key_calls"),
+    "workers": ("all_workers",),
+    "workers.one": ("worker",),
+    "alerts": ("alerts",),
+    "alerts.one": ("alert",),
 }
 
 

@@ -37,6 +37,7 @@ def bar(look: Look, args: Args) -> Mapping[str, Any]:
     for need in judged.needs(look):
         if need.severity > Severity.INFO:
             asks[need.part] = asks.get(need.part, 0) + 1
+    asks["alerts"] = sum(judged.is_unheard(one, look.as_of) for one in look.alerts)
     asks["failures"] = look.totals.status[Status.FAILED]
     entries = [
         (title, url, name == here, asks.get(name, 0), name == "failures")

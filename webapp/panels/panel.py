@@ -23,3 +23,8 @@ class Panel:
     template: str
     args: tuple[str, ...] = ()
     least_seconds: float = 1.0
+
+
+def id_of(text: str) -> int | None:
+    """The id that a query parameter names; None when it can be none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None  # noqa: PLR2004

@@ -19,14 +19,21 @@ AS_OF = "Sluice-As-Of"
 PTAG = "HX-PTag"
 
 
-def render_page(template: str, page: str, args: Mapping[str, str] | None = None, **values: Any) -> str:
+def render_page(
+    template: str,
+    page: str,
+    args: Mapping[str, str] | None = None,
+    still: Sequence[str] = (),
+    **values: Any,
+) -> str:
     """A whole page with its panels in it, each by `{{ panel("name") }}`; from then on they are polled.
 
-    `args`: what the page's panels depend on, such as the list's id. A panel that raises `NotFound` makes
-    the page one that is not there; when it was there before, the panel says that it has gone.
+    `args`: what the page's panels depend on, such as the list's id. `still`: panels that are shown with the
+    page and not polled, for what does not change any more. A panel that raises `NotFound` makes the page one
+    that is not there; when it was there before, the panel says that it has gone.
     """
     asked = {"page": page, **(args or {})}
-    shown = _take(of_page(page), asked)
+    shown = _take((*of_page(page), *still), asked)
     if any(one.status == 404 for one in shown):  # noqa: PLR2004
         abort(404)
     return render_template(

@@ -71,6 +71,11 @@ class Shelf:
                     found[one.name] = one
         return [found[name] for name in names]
 
+    def clear(self) -> None:
+        """Somebody changed something: what was shown before must not be shown after it."""
+        with self._changing:
+            self._kept.clear()
+
     def _key(self, name: str, args: Args, role: str) -> Key:
         return name, role, tuple((arg, args[arg]) for arg in self._panels[name].args if arg in args)
 

@@ -1,0 +1,218 @@
+"""Keys: all, a new one, one with what can be done with it. A secret goes in and is never seen again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from flask import Blueprint, abort, current_app, flash, request
+from flask.typing import ResponseReturnValue
+from flask_wtf import FlaskForm
+from wtforms import DateTimeLocalField, Field, IntegerField, PasswordField, SelectField, StringField
+from wtforms.validators import InputRequired, Length, NumberRange, Optional, ValidationError
+
+from services.registry import SERVICES
+from store import keys, ledger, limits
+from store.keys import Headroom, KeyTaken, LimitsDiffer
+from store.limits import BadLimit, Limit
+from store.people import Role
+from store.settings import Settings
+from store.vault import Vault, fingerprint
+from webapp.access import needs, person
+from webapp.answers import go_to
+from webapp.database import page_connection
+from webapp.formats import duration
+from webapp.key_defaults import default_account, usual_limits, wrong_with
+from webapp.panels.polling import render_page
+
+blueprint = Blueprint("keys", __name__)
+
+ONE = "/keys/<int(max=2147483647):key_id>"
+LONGEST_NAME = 200
+LONGEST_REST_MINUTES = 366 * 24 * 60
+
+
+def stripped(text: str | None) -> str:
+    return (text or "").strip()
+
+
+def printable(_form: FlaskForm, field: Field) -> None:
+    if field.data and not field.data.isprintable():
+        raise ValidationError("It has characters that cannot be printed.")
+
+
+def a_name() -> list[object]:
+    return [Length(max=LONGEST_NAME, message=f"At most {LONGEST_NAME} characters."), printable]
+
+
+class NewKey(FlaskForm):  # type: ignore[misc]
+    """`secret` is the one field that no answer holds, whatever is wrong with the others."""
+
+    service = SelectField("Service", choices=[(one.name, one.title) for one in SERVICES.values()])
+    label = StringField("Label", [InputRequired("Give the key a label."), *a_name()], filters=[stripped])
+    secret = PasswordField("Secret", filters=[stripped])
+    limits = StringField("Limits", filters=[stripped])
+    account = StringField("Account", a_name(), filters=[stripped])
+    key_set = StringField("Key set", a_name(), filters=[stripped])
+
+    def validate_secret(self, field: Field) -> None:
+        if self.service.data in SERVICES and (wrong := wrong_with(field.data, SERVICES[self.service.data])):
+            raise ValidationError(wrong)
+
+    def validate_limits(self, field: Field) -> None:
+        try:
+            given_limits(field.data)
+        except BadLimit as error:
+            raise ValidationError(str(error)) from None
+
+
+class Rest(FlaskForm):  # type: ignore[misc]
+    """For how long, or until when; one of the two."""
+
+    minutes = IntegerField(
+        "For minutes", [Optional(), NumberRange(1, LONGEST_REST_MINUTES, "From one minute to a year.")]
+    )
+    until = DateTimeLocalField("Until, in UTC", [Optional()], format=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
+
+    def validate_minutes(self, field: Field) -> None:
+        if (field.data is None) == (self.until.data is None) and not self.until.errors:
+            raise ValidationError("Give minutes or a time, one of the two.")
+
+    def validate_until(self, field: Field) -> None:
+        if field.data is not None and not 0 < _seconds_until(field.data) <= LONGEST_REST_MINUTES * 60:
+            raise ValidationError("It must be within the year to come.")
+
+    @property
+    def seconds(self) -> float:
+        return 60.0 * self.minutes.data if self.minutes.data else _seconds_until(self.until.data)
+
+
+def _seconds_until(naive: datetime) -> float:
+    return (naive.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
+
+
+def given_limits(text: str) -> list[Limit]:
+    """Limits between commas. Raises `BadLimit`."""
+    return [limits.parse(part) for part in text.split(",") if part.strip()]
+
+
+@blueprint.get("/keys")
+def index() -> str:
+    """All keys."""
+    return render_page("keys/index.html", "keys")
+
+
+@blueprint.get("/keys/new")
+@needs(Role.OPERATOR)
+def new() -> str:
+    """The form for a new key."""
+    return _form(NewKey(request.args))
+
+
+@blueprint.post("/keys/new")
+@needs(Role.OPERATOR)
+def add() -> ResponseReturnValue:
+    """Add a key. Its secret is encrypted here and cannot be read here."""
+    form = NewKey()
+    key_id = _add(form) if form.validate() else None
+    if key_id is None:
+        return _form(form), 422
+    mark = fingerprint(form.secret.data)[-4:]
+    flash(f"Saved. This was the last time the secret could be seen. Fingerprint …{mark}.")
+    return go_to(f"/keys/{key_id}")
+
+
+def _add(form: NewKey) -> int | None:
+    """The new key's id; None: the form's fields say why not."""
+    settings: Settings = current_app.extensions["database"].settings
+    vault = Vault(settings.master_keys())
+    service = SERVICES[form.service.data]
+    with page_connection() as conn, conn.transaction():
+        there = [key for key in keys.see(conn) if key.service == service.name]
+        account = form.account.data or default_account(service, there)
+        try:
+            return keys.add(
+                conn,
+                vault,
+                service=service.name,
+                label=form.label.data,
+                secret=form.secret.data,
+                limits=given_limits(form.limits.data) or usual_limits(service, there, account),
+                account=account,
+                key_set=form.key_set.data or None,
+            )
+        except KeyTaken as error:
+            form.label.errors = [str(error)]
+        except LimitsDiffer as error:
+            form.limits.errors = [str(error)]
+    return None
+
+
+def _form(form: NewKey) -> str:
+    return render_page("keys/new.html", "keys.new", form=form, services=SERVICES.values())
+
+
+@blueprint.get(ONE)
+def show(key_id: int) -> str:
+    """One key."""
+    return _page(_found(key_id), Rest(formdata=None))
+
+
+def _page(key: Headroom, rest: Rest) -> str:
+    args = {"key": str(key.id), "calls": request.args.get("calls", "")}
+    return render_page("keys/page.html", "keys.one", args, key=key, rest=rest)
+
+
+@blueprint.post(ONE + "/disable")
+@needs(Role.OPERATOR)
+def disable(key_id: int) -> ResponseReturnValue:
+    """Take the key out of use."""
+    done = f"Disabled. No call is made under “{_found(key_id).label}” from now on."
+    return _act(key_id, lambda: _steer(keys.disable, key_id), done)
+
+
+@blueprint.post(ONE + "/enable")
+@needs(Role.OPERATOR)
+def enable(key_id: int) -> ResponseReturnValue:
+    """Take the key into use again, also one that was rejected or exhausted."""
+    return _act(key_id, lambda: _steer(keys.enable, key_id), f"“{_found(key_id).label}” is in use again.")
+
+
+@blueprint.post(ONE + "/rest")
+@needs(Role.OPERATOR)
+def rest(key_id: int) -> ResponseReturnValue:
+    """Let the key's account rest for exactly so long, also when that is shorter than it rests now."""
+    key, form = _found(key_id), Rest()
+    if not form.validate():
+        return _page(key, form), 422
+    who = person()
+    cause = f"rested by {who.email}" if who else "rested"
+    done = f"“{key.label}” rests for {duration(form.seconds)}."
+    return _act(key_id, lambda: _steer(ledger.rest_key, key_id, form.seconds, cause), done)
+
+
+@blueprint.post(ONE + "/end-rest")
+@needs(Role.OPERATOR)
+def end_rest(key_id: int) -> ResponseReturnValue:
+    """End the rest of the key's account."""
+    return _act(key_id, lambda: _steer(ledger.end_rest, key_id), f"“{_found(key_id).label}” rests no more.")
+
+
+def _act(key_id: int, act: Callable[[], bool], done: str) -> ResponseReturnValue:
+    if act():
+        flash(done)
+    else:
+        key = _found(key_id)
+        flash(f"Nothing was changed: “{key.label}” is {'rejected' if key.state == 'invalid' else key.state}.")
+    return go_to(f"/keys/{key_id}")
+
+
+def _steer(change: Callable[..., bool], *arguments: object) -> bool:
+    with page_connection() as conn:
+        return change(conn, *arguments)
+
+
+def _found(key_id: int) -> Headroom:
+    with page_connection() as conn:
+        found = [key for key in keys.headroom(conn) if key.id == key_id]
+    return found[0] if found else abort(404)
