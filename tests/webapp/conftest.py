@@ -141,6 +141,17 @@ def end_jobs(committed: psycopg.Connection) -> Callable[[str, Mapping[str, str]]
     return end_jobs
 
 
+# The console.
+
+SECRET = "a secret of the tests, long enough"
+PASSWORD = "correct horse battery"
+# Everything but people and what the migrations made.
+TABLES = """
+list, job, reject, tally, tally_minute, tally_delta, worker, key, allowance, account, service, answer, call,
+sign_in_try"""
+_number = count(1)
+
+
 @pytest.fixture(scope="session")
 def web_dsn(make_database: Callable[[], str]) -> str:
     """The database of the console under test, with one person of each role."""
@@ -164,6 +175,8 @@ def web_app(web_dsn: str) -> Iterator[Flask]:
             }
         )
     )
+
+    app = create_app(settings.read({"DATABASE_URL": web_dsn, "SLUICE_SECRET_KEY": SECRET}))
     yield app
     app.extensions["database"].close()
 
@@ -177,6 +190,10 @@ def web(web_dsn: str, web_app: Flask) -> Iterator[psycopg.Connection]:
     with database.connect(web_dsn, "test") as conn:
         conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
         conn.execute("UPDATE monitor SET looked_at = now(), channels = '{}'")
+
+    """A connection to the console's database, empty but for people; nothing is on the panels' shelf."""
+    with database.connect(web_dsn, "test") as conn:
+        conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
         web_app.extensions["shelf"] = Shelf(PANELS)
         web_app.extensions["believed"].clear()
         yield conn
@@ -399,3 +416,27 @@ def open_page(chromium: Browser, served: Served) -> Iterator[Callable[..., Page]
     yield enter
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def count_of(monkeypatch: pytest.MonkeyPatch, web_app: Flask) -> Callable[[Callable[[], object]], int]:
+    """`count_of(act)`: how many statements the act executes when nothing is on the shelf."""
+    said = 0
+    execute = psycopg.Cursor.execute
+
+    def note(self: psycopg.Cursor, *args: Any, **more: Any) -> psycopg.Cursor:
+        nonlocal said
+        said += 1
+        return execute(self, *args, **more)
+
+    def count_of(act: Callable[[], object]) -> int:
+        nonlocal said
+        web_app.extensions["shelf"] = Shelf(PANELS)
+        web_app.extensions["believed"].clear()
+        said = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(psycopg.Cursor, "execute", note)
+            act()
+        return said
+
+    return count_of
