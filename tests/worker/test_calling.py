@@ -378,3 +378,4 @@ def test_a_job_that_must_not_go_on_makes_no_call(
     with pytest.raises((ClaimLost, PutBack, OutOfTime)):
         ask()
     assert register.asked_by == []
+    assert db.execute("SELECT cardinality(used) FROM allowance").fetchone() == (0,)  # nor a permit

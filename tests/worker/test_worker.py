@@ -302,6 +302,32 @@ def test_halting_puts_back_what_runs_with_what_it_has_paid_for(
     assert len(register.paths) == len(set(register.paths)) == 4
 
 
+def test_what_takes_too_long_to_finish_is_put_back(
+    dsn: str,
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    two_calls: Service,
+    url: str,
+    register: Register,
+    a_worker: A_Worker,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.1)
+    a_key(db)
+    a_list(db, 1)
+    gate = register.hold("/first")
+    with a_worker(dsn, two_calls, url) as parts:
+        until(lambda: register.waiting == 1)
+        parts.worker.drain()
+        until(parts.worker._held[1].halt.is_set)
+        gate.set()
+        parts.thread.join(10)
+        assert not parts.thread.is_alive()
+    assert _jobs(db) == [("pending", "shutdown", 0, 0, 1)]
+
+
 def test_a_stop_has_an_end_whatever_an_extractor_does(
     dsn: str,
     db: psycopg.Connection,
