@@ -213,8 +213,8 @@ def test_work_that_is_added_during_a_claim_is_not_overlooked(
     def claim(*arguments: Any, **more: Any) -> Any:
         got = real(*arguments, **more)
         if len(added) < 3:
-            added.append(a_list(db, 1))
             heard = woken[0]
+            added.append(a_list(db, 1))
             until(lambda: woken[0] > heard)
         return got
 
