@@ -25,7 +25,7 @@ from services.verdicts import (
     Usable,
     Verdict,
 )
-from store import keys, ledger
+from store import answers, keys, ledger
 from store.answers import KeptAnswer
 from store.calls import Call
 from store.cleaning import text
@@ -59,21 +59,21 @@ class Caller:
 
         Raises `CallFailed` for what the extractor may deal with, `Stopped` for what ends the work.
         """
-        stored = work.stored.get((call.fingerprint, occurrence))
-        if stored is not None:
-            status, headers, body = stored
-            return Answer(status, body, headers)
-        while True:
+        while (call.fingerprint, occurrence) not in work.stored:
             work.check()
-            answer = self._attempt(work, call)
+            answer = self._attempt(work, call, occurrence)
             if answer is not None:
                 kept(self._keep(work, call, occurrence, answer))
                 return answer
+        status, headers, body = work.stored[call.fingerprint, occurrence]
+        return Answer(status, body, headers)
 
-    def _attempt(self, work: Work, call: Get) -> Answer | None:
-        """One request under one permit; None: the key was at fault, try with another."""
+    def _attempt(self, work: Work, call: Get, occurrence: int) -> Answer | None:
+        """One request under one permit; None: the key was at fault, or it must not be sent; look again."""
         waiting_since = time.monotonic()
         permit = self.permits.take(work)
+        if work.claim.losses and not self._is_unanswered(work, call, occurrence, permit):
+            return None
         sent_at = time.monotonic()
         came = self.http.get(
             address(self.service, call, self.services_url),
@@ -87,6 +87,18 @@ class Caller:
             work, call, permit, came, verdict, waited=sent_at - waiting_since, took=took, sent_at=sent_at
         )
         return self._act(permit, came, verdict)
+
+    def _is_unanswered(self, work: Work, call: Get, occurrence: int, permit: Permit) -> bool:
+        """Whether the holder that lost the job has not stored this answer after all, since it was claimed."""
+        try:
+            with self.connections() as conn:
+                late = answers.of_request(conn, work.claim.id, call.fingerprint, occurrence)
+        except psycopg.OperationalError as error:
+            log.warning("the database is away, %s is not sent: %s", described(call), error)
+            return False
+        if late is not None:
+            work.stored[call.fingerprint, occurrence] = late
+        return late is None and time.monotonic() <= permit.use_by
 
     def _judge(self, came: Received | Unreachable) -> Verdict:
         if isinstance(came, Unreachable):
