@@ -160,9 +160,9 @@ def test_a_database_that_crashes_under_load_costs_nothing(
     scene.sandbox(keys, "--latency", "100ms")
     for service, label, _ in keys:
         scene.add_key(service, label, "12/s")
-    lists = [scene.add_list(service) for service in (UK, US)]
+    lists = [scene.add_list(service, only=20) for service in (UK, US)]
     workers = [scene.worker("--slots", "4") for _ in range(2)]
-    for enough in (8, 30):
+    for enough in (5, 20):
         scene.until(lambda enough=enough: scene.rows()["done"] >= enough)
         _crash(own_server)
         scene.reconnect()
