@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,6 +141,8 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
             capture_output=True,
         )
         yield server
+        home = server.home
+    shutil.rmtree(home)
 
 
 def _crash(server: Server) -> None:
