@@ -85,6 +85,11 @@ def columns(answers: Sequence[KeptAnswer]) -> dict[str, list[Any]]:
     }
 
 
+OF_REQUEST = """
+SELECT status, headers, body FROM answer
+WHERE job_id = %s AND fingerprint = %s AND occurrence = %s ORDER BY kept_at LIMIT 1
+"""
+
 Stored = dict[tuple[bytes, int], tuple[int, dict[str, str], bytes]]
 
 
@@ -94,6 +99,14 @@ def of_jobs(conn: psycopg.Connection, jobs: Sequence[int]) -> dict[int, Stored]:
     for job_id, mark, occurrence, status, headers, body in conn.execute(OF_JOBS, {"jobs": list(jobs)}):
         found.setdefault(job_id, {})[bytes(mark), occurrence] = (status, headers, zlib.decompress(body))
     return found
+
+
+def of_request(
+    conn: psycopg.Connection, job: int, fingerprint: bytes, occurrence: int
+) -> tuple[int, dict[str, str], bytes] | None:
+    """What was kept for one request of a job: (status, headers, body)."""
+    row = conn.execute(OF_REQUEST, (job, fingerprint, occurrence)).fetchone()
+    return None if row is None else (row[0], row[1], zlib.decompress(row[2]))
 
 
 def forget(conn: psycopg.Connection, jobs: Sequence[int]) -> int:

@@ -25,8 +25,13 @@ WITH chosen AS MATERIALIZED (
     FROM key k JOIN account a ON a.id = k.account_id
     WHERE a.service = %(service)s AND k.state = 'active'
       AND {USABLE_BY_ASKER}
-    ORDER BY greatest(a.load_until, a.rest_until, extract(epoch FROM statement_timestamp())),
-             a.seen, k.used_at
+    ORDER BY greatest(  -- who can serve first; of those who can now, the least loaded. Unlocked: a guess
+            extract(epoch FROM statement_timestamp()) + %(ahead)s, a.rest_until,
+            (SELECT max(n.at + w.per_seconds + w.guard_seconds) FROM allowance w CROSS JOIN LATERAL (
+                SELECT e.at, sum(e.used) OVER (ORDER BY e.at DESC) AS upto
+                FROM unnest(w.at, w.used) AS e(at, used)) n
+             WHERE w.account_id = a.id AND w.kind = 'calls' AND n.upto >= w.amount)),
+        a.load_until, a.seen, k.used_at
     LIMIT 1 FOR UPDATE OF a, k SKIP LOCKED),
 limits AS MATERIALIZED (
     SELECT w.* FROM allowance w JOIN chosen c ON w.account_id = c.id

@@ -25,7 +25,7 @@ from services.verdicts import (
     Usable,
     Verdict,
 )
-from store import keys, ledger
+from store import answers, keys, ledger
 from store.answers import KeptAnswer
 from store.calls import Call
 from store.cleaning import text
@@ -41,6 +41,10 @@ LONGEST_MESSAGE = 300
 LEAST_REST_SECONDS = 1.0
 REST_JITTER = 0.1
 TELLTALE_CHARACTERS = 6
+
+
+class _NotNow(Exception):
+    """The request is not sent: it is answered, or its permit's time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,35 +71,51 @@ class Caller:
 
         Raises `CallFailed` for what the extractor may deal with, `Stopped` for what ends the work.
         """
-        stored = work.stored.get((call.fingerprint, occurrence))
-        if stored is not None:
-            status, headers, body = stored
-            return Answer(status, body, headers)
-        while True:
+        while (call.fingerprint, occurrence) not in work.stored:
             work.check()
-            answer = self._attempt(work, call)
+            answer = self._attempt(work, call, occurrence)
             if answer is not None:
                 kept(self._keep(work, call, occurrence, answer))
                 return answer
+        status, headers, body = work.stored[call.fingerprint, occurrence]
+        return Answer(status, body, headers)
 
-    def _attempt(self, work: Work, call: Get) -> Answer | None:
-        """One request under one permit; None: the key was at fault, try with another."""
+    def _attempt(self, work: Work, call: Get, occurrence: int) -> Answer | None:
+        """One request under one permit; None: the key was at fault, or it must not be sent; look again."""
         taken: list[Sent] = []
         waiting_since = time.monotonic()
 
         def authorize() -> Mapping[str, str]:
             permit = self.permits.take(work)
+            if work.claim.losses:
+                self._look_again(work, call, occurrence, permit)
             taken.append(Sent(permit, time.monotonic()))
             return self.service.headers(permit.secret)
 
         url = address(self.service, call, self.services_url)
-        came = self.http.get(url, call, authorize, seconds=work.deadline - waiting_since)
+        try:
+            came = self.http.get(url, call, authorize, seconds=work.deadline - waiting_since)
+        except _NotNow:
+            return None
         verdict = self._judge(came)
         if not taken:
             raise CallFailed("service_unreachable", getattr(verdict, "message", ""))
         sent = taken[-1]
         self._log(work, call, sent, came, verdict, waited=sent.at - waiting_since)
         return self._act(sent.permit, came, verdict)
+
+    def _look_again(self, work: Work, call: Get, occurrence: int, permit: Permit) -> None:
+        """Raise `_NotNow` if the holder that lost the job has stored this answer after all, since the claim."""
+        try:
+            with self.connections() as conn:
+                late = answers.of_request(conn, work.claim.id, call.fingerprint, occurrence)
+        except psycopg.OperationalError as error:
+            log.warning("the database is away, %s is not sent: %s", described(call), error)
+            raise _NotNow from None
+        if late is not None:
+            work.stored[call.fingerprint, occurrence] = late
+        if late is not None or time.monotonic() > permit.use_by:
+            raise _NotNow
 
     def _judge(self, came: Received | Unreachable) -> Verdict:
         if isinstance(came, Unreachable):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,6 +141,8 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
             capture_output=True,
         )
         yield server
+        home = server.home
+    shutil.rmtree(home)
 
 
 def _crash(server: Server) -> None:
@@ -160,9 +163,9 @@ def test_a_database_that_crashes_under_load_costs_nothing(
     scene.sandbox(keys, "--latency", "100ms")
     for service, label, _ in keys:
         scene.add_key(service, label, "12/s")
-    lists = [scene.add_list(service) for service in (UK, US)]
+    lists = [scene.add_list(service, only=20) for service in (UK, US)]
     workers = [scene.worker("--slots", "4") for _ in range(2)]
-    for enough in (8, 30):
+    for enough in (5, 20):
         scene.until(lambda enough=enough: scene.rows()["done"] >= enough)
         _crash(own_server)
         scene.reconnect()

@@ -27,7 +27,7 @@ def test_the_results_equal_the_sandboxs_truth_cell_by_cell(scene: Any) -> None:
 
 def test_kill_9_loses_nothing_and_repeats_no_stored_answer(scene: Any) -> None:
     keys = [(UK, f"uk{n}", "30/3s") for n in (1, 2, 3)] + [(US, "us1", "25/3s")]
-    scene.sandbox(keys, "--latency", "60ms", "--jitter", "20ms", "--companies", "30")
+    scene.sandbox(keys, "--latency", "60ms", "--jitter", "20ms", "--companies", "27")
     for service, label, limit in keys:
         scene.add_key(service, label, limit)
     lists = [scene.add_list(service, "companies") for service in (UK, US)]

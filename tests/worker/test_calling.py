@@ -18,7 +18,8 @@ import pytest
 from services.extraction import Answer, CallFailed, Get
 from services.service import Service
 from services.verdicts import KeyInvalid
-from store import claims, keys, workers
+from store import answers, claims, keys, workers
+from store.answers import KeptAnswer
 from store.vault import Vault
 from store.workers import Identity
 from worker import http
@@ -139,6 +140,32 @@ def test_a_kept_answer_costs_no_call_and_no_permit(work: Work, caller: Caller, r
     assert (answer, register.asked_by) == (Answer(404, b"kept", {"etag": "x"}), [])
     with pytest.raises(PutBack, match="no_key"):
         caller.ask(work, CALL, 2, _no_event)
+
+
+def test_an_answer_that_a_lost_holder_stores_late_is_not_paid_again(
+    db: psycopg.Connection,
+    a_key: Callable[..., int],
+    caller: Caller,
+    work: Work,
+    register: Register,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It comes after the claim has looked, while this holder waits for its permit; a look may also fail."""
+    a_key(db)
+    late = KeptAnswer(work.claim.id, CALL.fingerprint, 1, "registry", "/company/7", 200, {}, b"late")
+    claims.settle(db, [], answers=[late])
+    real, tries = answers.of_request, []
+
+    def of_request(*arguments: Any) -> Any:
+        tries.append(arguments)
+        if len(tries) == 1:
+            raise psycopg.OperationalError("gone")
+        return real(*arguments)
+
+    monkeypatch.setattr(answers, "of_request", of_request)
+    work.claim = replace(work.claim, claim_no=2, losses=1)
+    assert caller.ask(work, CALL, 1, _no_event).body == b"late"
+    assert (len(tries), register.asked_by) == (2, [])
 
 
 def _no_event(event: threading.Event) -> None:
@@ -378,3 +405,4 @@ def test_a_job_that_must_not_go_on_makes_no_call(
     with pytest.raises((ClaimLost, PutBack, OutOfTime)):
         ask()
     assert register.asked_by == []
+    assert db.execute("SELECT cardinality(used) FROM allowance").fetchone() == (0,)  # nor a permit

@@ -52,3 +52,4 @@ def test_a_read_only_database_is_away_until_it_is_not(
         conn.execute("CREATE TABLE written (n int)")
     db.execute(sql.SQL("ALTER DATABASE {} RESET default_transaction_read_only").format(name))
     until(lambda: _works(borrowed), 3.0)
+    assert [_works(borrowed) for _ in range(4)] == [True] * 4  # none is left that still is

@@ -18,6 +18,7 @@ from store import claims, tally
 from store.claims import Claim, Settlement
 from store.states import Status
 from store.workers import Pulse
+from worker import connections, writer
 from worker import worker as module
 from worker.work import Work
 from worker.worker import Worker
@@ -302,6 +303,32 @@ def test_halting_puts_back_what_runs_with_what_it_has_paid_for(
     assert len(register.paths) == len(set(register.paths)) == 4
 
 
+def test_what_takes_too_long_to_finish_is_put_back(
+    dsn: str,
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    two_calls: Service,
+    url: str,
+    register: Register,
+    a_worker: A_Worker,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.1)
+    a_key(db)
+    a_list(db, 1)
+    gate = register.hold("/first")
+    with a_worker(dsn, two_calls, url) as parts:
+        until(lambda: register.waiting == 1)
+        parts.worker.drain()
+        until(parts.worker._held[1].halt.is_set)
+        gate.set()
+        parts.thread.join(10)
+        assert not parts.thread.is_alive()
+    assert _jobs(db) == [("pending", "shutdown", 0, 0, 1)]
+
+
 def test_a_stop_has_an_end_whatever_an_extractor_does(
     dsn: str,
     db: psycopg.Connection,
@@ -469,6 +496,40 @@ def test_jobs_of_a_worker_that_was_cut_off_run_again_when_it_is_alone(
         until(lambda: _done(db) == 2)
     assert len(register.paths) == len(set(register.paths)) == 4
     assert [row[2] for row in _jobs(db)] == [0, 0]
+
+
+def test_an_answer_that_was_cut_off_with_its_worker_is_used_by_the_next_one(
+    dsn: str,
+    db: psycopg.Connection,
+    proxy: Any,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    two_calls: Service,
+    url: str,
+    register: Register,
+    a_worker: A_Worker,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is stored when the next worker has looked already and stands in line to ask the same."""
+    monkeypatch.setattr(writer, "AWAY_SECONDS", (0.05,))
+    monkeypatch.setattr(connections, "LONGEST_WAIT_SECONDS", 0.2)
+    a_key(db, "2/4s")
+    a_list(db, 2)
+    gate = register.hold("/first")
+    with a_worker(proxy.url, two_calls, url, lease=0.6, beat=0.1) as parts:
+        until(lambda: register.waiting == 2)
+        proxy.cut()
+        until(lambda: not parts.heartbeat.is_believed())
+        gate.set()
+        with a_worker(dsn, two_calls, url, beat=0.1):
+            until(lambda: [row[4] for row in _jobs(db) if row[0] == "in_progress"] == [2, 2])
+            assert db.execute("SELECT count(*) FROM answer").fetchone() == (0,)
+            proxy.mend()
+            until(lambda: _done(db) == 2)
+    assert sorted(register.paths) == [
+        f"/{call}/{number:08}" for call in ("first", "second") for number in (1, 2)
+    ]
 
 
 def test_nothing_is_claimed_while_the_lease_is_not_believed(
