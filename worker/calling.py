@@ -105,7 +105,7 @@ class Caller:
         return self._act(sent.permit, came, verdict)
 
     def _look_again(self, work: Work, call: Get, occurrence: int, permit: Permit) -> None:
-        """Raise `_NotNow` if the holder that lost the job has stored this answer after all, since the claim."""
+        """Raise `_NotNow` if the holder that lost the job has stored this answer after all, since then."""
         try:
             with self.connections() as conn:
                 late = answers.of_request(conn, work.claim.id, call.fingerprint, occurrence)
