@@ -86,7 +86,22 @@ class Caller:
         self._log(
             work, call, permit, came, verdict, waited=sent_at - waiting_since, took=took, sent_at=sent_at
         )
-        return self._act(permit, came, verdict)
+        answer = self._act(permit, came, verdict)
+        if work.claim.key_id is not None:
+            self._conclude(permit, verdict)
+        return answer
+
+    def _conclude(self, permit: Permit, verdict: Verdict) -> None:
+        """What a call has shown of the key that it was a test of; no other key is tried."""
+        match verdict:
+            case Usable():
+                self._steer(keys.prove, permit.key_id)
+            case KeyRests(message=message):
+                raise CallFailed("rate_limited", self._clean(message, permit) or "the key is at its limit")
+            case KeyInvalid(message):
+                raise CallFailed("key_invalid", self._clean(message, permit))
+            case KeyExhausted(message):
+                raise CallFailed("key_exhausted", self._clean(message, permit))
 
     def _judge(self, came: Received | Unreachable) -> Verdict:
         if isinstance(came, Unreachable):
