@@ -66,7 +66,7 @@ SELECT l.id, l.name, l.service, l.state, l.priority, l.start_at, l.due_by, l.fin
        coalesce(r.failed_before, 0)::bigint AS failed_before,
        r.last_end_at
 FROM list l LEFT JOIN counts c ON c.list_id = l.id LEFT JOIN rates r ON r.list_id = l.id
-WHERE l.state = 'active' OR l.finished_at > now() - interval '1 day'
+WHERE l.key_id IS NULL AND (l.state = 'active' OR l.finished_at > now() - interval '1 day')
 ORDER BY l.id
 """
 
@@ -74,7 +74,8 @@ ORDER BY l.id
 CAUSES = """
 WITH recent AS (
     SELECT l.service, m.cause, sum(m.n) AS n FROM tally_minute m JOIN list l ON l.id = m.list_id
-    WHERE m.minute > now() - %(recent)s * interval '1 second' AND m.status = 'failed' GROUP BY 1, 2)
+    WHERE m.minute > now() - %(recent)s * interval '1 second' AND m.status = 'failed' AND l.key_id IS NULL
+    GROUP BY 1, 2)
 SELECT r.service, r.cause, r.n::bigint AS recent, coalesce(sum(t.n), 0)::bigint AS total
 FROM recent r JOIN list l ON l.service = r.service
 JOIN tally t ON t.list_id = l.id AND t.status = 'failed' AND t.cause = r.cause

@@ -212,6 +212,7 @@ COMPANIES_HOUSE: Final = Service(
     identify=uk_number,
     extract=extract,
     judge=judge,
+    probe="00000006",
     options={
         "made_up_date": Option(
             "Which accounts: `latest`, or a balance sheet date such as 2020-03-31.", LATEST

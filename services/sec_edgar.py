@@ -131,6 +131,7 @@ SEC_EDGAR = Service(
     identify=sec_identify,
     extract=extract,
     judge=judge,
+    probe="320193",
     options={
         "restatements": Option(
             "Which value counts when a later report changed it", "last", ("last", "first")

@@ -45,6 +45,7 @@ class Service:
     `hosts` maps the names that calls use to real addresses. `headers` turns a key's secret into request
     headers; `check_secret` returns what is wrong with a secret, or None. `limits` are the service's usual
     ones as text (`600/5m`); `shared_limits` says that they hold for all keys together, not for each.
+    `probe` is the number of a company that the service surely knows: a key is tested by asking for it.
     `identify` turns what people write into a company number or raises `services.companies.BadNumber`.
     """
 
@@ -59,5 +60,6 @@ class Service:
     identify: Callable[[str], str]
     extract: Callable[[Company, Options], Extraction]
     judge: Judge
+    probe: str
     shared_limits: bool = False
     options: Mapping[str, Option] = field(default_factory=dict)

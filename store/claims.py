@@ -13,7 +13,7 @@ from store.answers import columns as answer_columns
 from store.calls import LOGGED, Call
 from store.calls import columns as call_columns
 from store.cleaning import MAX_MESSAGE, text
-from store.ledger import HEADROOM
+from store.ledger import HEADROOM, TESTABLE
 from store.states import Outcome, Status
 from store.tally import CAUSE_COUNTED, COUNTED
 
@@ -31,20 +31,30 @@ room AS MATERIALIZED (  -- jobs that need keys of another set take none of this 
         SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker w ON w.id = h.worker
         WHERE l.service = %(service)s AND (%(key_set)s::text IS NULL OR w.key_set IS NULL
                                            OR w.key_set = %(key_set)s))))::int AS jobs FROM headroom),
+test AS MATERIALIZED (  -- of keys, first: each runs under its own key, whatever the others have room for
+    SELECT j.id, l.run_seconds FROM list l JOIN service s ON s.name = l.service
+    JOIN key k ON k.id = l.key_id JOIN account a ON a.id = k.account_id CROSS JOIN LATERAL (
+        SELECT id FROM job WHERE list_id = l.id AND status = 'pending' AND run_at <= now()
+        ORDER BY run_at, id LIMIT 1 FOR UPDATE SKIP LOCKED) j
+    WHERE l.service = %(service)s AND l.state = 'active' AND s.rest_until <= now() AND l.key_id IS NOT NULL
+      AND EXISTS (SELECT FROM worker WHERE id = %(worker)s AND state = 'running') AND {TESTABLE}
+    LIMIT %(n)s),
 turn AS MATERIALIZED (  -- lists of one priority take turns: whoever claims next starts with another
     SELECT l.id, l.run_seconds FROM list l JOIN service s ON s.name = l.service
     WHERE l.service = %(service)s AND l.state = 'active' AND l.start_at <= now() AND s.rest_until <= now()
-      AND EXISTS (SELECT FROM worker WHERE id = %(worker)s AND state = 'running')
+      AND l.key_id IS NULL AND EXISTS (SELECT FROM worker WHERE id = %(worker)s AND state = 'running')
     ORDER BY l.priority DESC, random()),
 due AS MATERIALIZED (  -- lazy: locks exactly the batch
     SELECT j.id, turn.run_seconds FROM turn CROSS JOIN LATERAL (
         SELECT id FROM job WHERE list_id = turn.id AND status = 'pending' AND run_at <= now()
         ORDER BY run_at, id LIMIT %(n)s FOR UPDATE SKIP LOCKED) j
-    LIMIT (SELECT jobs FROM room)),
+    LIMIT (SELECT least(jobs, %(n)s - (SELECT count(*) FROM test)) FROM room)),
+taken AS (SELECT * FROM test UNION ALL SELECT * FROM due),
 claimed AS (
     UPDATE job j SET status = 'in_progress', worker = %(worker)s, claim_no = claim_no + 1,
-        claimed_at = clock_timestamp(), run_until = clock_timestamp() + due.run_seconds * interval '1 second'
-    FROM due WHERE j.id = due.id AND j.id = ANY (ARRAY(SELECT id FROM due))
+        claimed_at = clock_timestamp(),
+        run_until = clock_timestamp() + taken.run_seconds * interval '1 second'
+    FROM taken WHERE j.id = taken.id AND j.id = ANY (ARRAY(SELECT id FROM taken))
     RETURNING j.*),
 moved AS (
     SELECT list_id, 'pending' AS was, NULL AS was_outcome, NULL AS was_cause,
@@ -52,7 +62,7 @@ moved AS (
 {COUNTED}
 SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
        c.losses, c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults,
-       l.run_seconds
+       l.run_seconds, l.key_id
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
 """
 
@@ -114,7 +124,10 @@ moved AS (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A worker's hold on a job, with what its list asks for. `id`, `worker` and `claim_no` are the fence."""
+    """A worker's hold on a job, with what its list asks for. `id`, `worker` and `claim_no` are the fence.
+
+    `key_id`: the job is a test of this key.
+    """
 
     id: int
     worker: UUID
@@ -133,6 +146,7 @@ class Claim:
     max_attempts: int
     max_faults: int
     run_seconds: int
+    key_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

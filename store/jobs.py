@@ -170,14 +170,14 @@ def _repeat(conn: psycopg.Connection, statement: str, params: dict[str, Any]) ->
 OLDEST_DUE = """
 SELECT min(first.run_at) FROM list l CROSS JOIN LATERAL (
     SELECT run_at FROM job WHERE list_id = l.id AND status = 'pending' ORDER BY run_at, id LIMIT 1) first
-WHERE l.state = 'active'
+WHERE l.state = 'active' AND l.key_id IS NULL
 """
 
 SEE = """
 SELECT j.id, l.name AS list, l.service, j.company, j.name, j.status, j.outcome, j.cause, j.message, j.run_at,
        j.attempts, j.losses, j.faults, j.claim_no, j.claimed_at, j.ended_at, j.result, j.run_until, j.worker,
        j.extra, j.line, l.id AS list_id, l.state AS list_state, l.fields, l.max_attempts, l.max_losses,
-       l.max_faults, w.name AS worker_name
+       l.max_faults, w.name AS worker_name, l.key_id
 FROM job j JOIN list l ON l.id = j.list_id LEFT JOIN worker w ON w.id = j.worker WHERE j.id = %s
 """
 
@@ -214,6 +214,7 @@ class JobSeen:
     max_losses: int
     max_faults: int
     worker_name: str | None
+    key_id: int | None
 
 
 def see(conn: psycopg.Connection, job_id: int) -> JobSeen | None:

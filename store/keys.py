@@ -42,6 +42,10 @@ SET_STATE_IF_ACTIVE = """
 UPDATE key SET state = %(state)s, last_error = %(message)s WHERE id = %(key_id)s AND state = 'active'
 """
 
+PROVE = """
+UPDATE key SET state = 'active', last_error = NULL WHERE id = %s AND state IN ('invalid', 'exhausted')
+"""
+
 SEE = """
 SELECT k.id, k.service, k.label, a.name AS account, k.key_set, k.fingerprint,
        CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM clock_timestamp())
@@ -240,6 +244,11 @@ def enable(conn: psycopg.Connection, key_id: int) -> bool:
         "UPDATE key SET state = 'active', last_error = NULL WHERE id = %s AND state <> 'active'", (key_id,)
     )
     return found.rowcount == 1
+
+
+def prove(conn: psycopg.Connection, key_id: int) -> bool:
+    """A test of the key succeeded: one that was rejected or exhausted is in use again. False: it was not."""
+    return conn.execute(PROVE, (key_id,)).rowcount == 1
 
 
 def _leave_active(conn: psycopg.Connection, key_id: int, state: str, message: str | None) -> bool:

@@ -19,12 +19,16 @@ import psycopg
 USABLE_BY_ASKER = """
     (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s) AND k.secret <> ALL (%(locked)s::bytea[])"""
 
+# The same of the one key that is asked for, if one is: to be tested it need not be accepted any more.
+RESERVABLE = f"""
+    CASE WHEN %(key_id)s::int IS NULL THEN k.state = 'active'
+         ELSE k.id = %(key_id)s AND k.state <> 'disabled' END AND {USABLE_BY_ASKER}"""
+
 RESERVE = f"""
 WITH chosen AS MATERIALIZED (
     SELECT k.id AS key_id, k.label, k.secret, k.fingerprint, a.id, a.rest_until
     FROM key k JOIN account a ON a.id = k.account_id
-    WHERE a.service = %(service)s AND k.state = 'active'
-      AND {USABLE_BY_ASKER}
+    WHERE a.service = %(service)s AND {RESERVABLE}
     ORDER BY greatest(  -- who can serve first; of those who can now, the least loaded. Unlocked: a guess
             extract(epoch FROM statement_timestamp()) + %(ahead)s, a.rest_until,
             (SELECT max(n.at + w.per_seconds + w.guard_seconds) FROM allowance w CROSS JOIN LATERAL (
@@ -79,17 +83,27 @@ FROM chosen c, clock
 
 # Asked when no row could be locked: is there a usable key at all?
 USABLE = f"""
-SELECT EXISTS (SELECT FROM key k WHERE k.service = %(service)s AND k.state = 'active' AND {USABLE_BY_ASKER})
+SELECT EXISTS (SELECT FROM key k WHERE k.service = %(service)s AND {RESERVABLE})
 """
+
+# Of a limit `w`: the permits that will still be in its window in `soon` seconds.
+USED = """coalesce((
+            SELECT sum(e.used) FROM unnest(w.at, w.used) AS e(at, used)
+            WHERE e.at + w.per_seconds + w.guard_seconds
+                > extract(epoch FROM clock_timestamp()) + %(soon)s), 0)"""
+
+# Of a key `k` and its account `a`, for a statement that claims: it can be tested within `soon` seconds.
+TESTABLE = f"""
+    k.state <> 'disabled' AND {USABLE_BY_ASKER}
+    AND a.rest_until <= extract(epoch FROM clock_timestamp()) + %(soon)s
+    AND NOT EXISTS (SELECT FROM allowance w
+                    WHERE w.account_id = a.id AND w.kind = 'calls' AND w.amount <= {USED})"""
 
 # For a statement that claims: the permits that usable accounts will have within `soon` seconds.
 HEADROOM = f"""
 headroom AS MATERIALIZED (
     SELECT coalesce(sum(free), 0) AS permits FROM (
-        SELECT min(w.amount - coalesce((
-            SELECT sum(e.used) FROM unnest(w.at, w.used) AS e(at, used)
-            WHERE e.at + w.per_seconds + w.guard_seconds
-                > extract(epoch FROM clock_timestamp()) + %(soon)s), 0)) AS free
+        SELECT min(w.amount - {USED}) AS free
         FROM account a JOIN allowance w ON w.account_id = a.id
         WHERE a.service = %(service)s AND w.kind = 'calls'
           AND a.rest_until <= extract(epoch FROM clock_timestamp()) + %(soon)s
@@ -162,13 +176,14 @@ def reserve(
     want: int,
     ahead_seconds: float,
     locked: Collection[bytes] = (),
+    key_id: int | None = None,
 ) -> Reservation | Busy | NoKey:
     """Reserve up to `want` permits of the least loaded usable key, at most `ahead_seconds` ahead.
 
     `want` is capped by the smallest limit. `locked`: secrets, as they are stored, that the asker cannot open.
-    Commit before using them.
+    `key_id`: of this key alone, to test it, rejected or not. Commit before using them.
     """
-    asked = {"service": service, "key_set": key_set, "locked": list(locked)}
+    asked = {"service": service, "key_set": key_set, "locked": list(locked), "key_id": key_id}
     row = conn.execute(RESERVE, {**asked, "want": want, "ahead": ahead_seconds}).fetchone()
     if row is not None:
         key_id, account_id, label, secret, mark, in_seconds, guard_seconds, wait_seconds = row

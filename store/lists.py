@@ -20,11 +20,16 @@ VALUES (%(name)s, %(service)s, %(options)s::jsonb, %(fields)s, %(required)s, %(p
 ON CONFLICT (name) DO NOTHING RETURNING id
 """
 
+# Those bound to a key are its tests: see `store.key_tests`.
+OF_PEOPLE = "key_id IS NULL"
+
 COLUMNS = """
 id, name, service, options, fields, required, state, priority, created_at, finished_at,
 (SELECT count(*) FROM reject r WHERE r.list_id = list.id) AS rejects"""
 
-SEE = f"SELECT {COLUMNS} FROM list WHERE %(name)s::text IS NULL OR name = %(name)s ORDER BY id"
+SEE = f"""
+SELECT {COLUMNS} FROM list WHERE {OF_PEOPLE} AND (%(name)s::text IS NULL OR name = %(name)s) ORDER BY id
+"""
 
 ONE = f"SELECT {COLUMNS} FROM list WHERE id = %(id)s"
 
@@ -35,10 +40,10 @@ DELETE FROM list WHERE id = %(id)s AND state = 'paused'
 """
 
 LATEST = f"""
-(SELECT {COLUMNS} FROM list WHERE state IN ('active', 'paused')
+(SELECT {COLUMNS} FROM list WHERE {OF_PEOPLE} AND state IN ('active', 'paused')
  ORDER BY state, priority DESC, name LIMIT %(open)s)
 UNION ALL
-(SELECT {COLUMNS} FROM list WHERE state IN ('finished', 'cancelled')
+(SELECT {COLUMNS} FROM list WHERE {OF_PEOPLE} AND state IN ('finished', 'cancelled')
  ORDER BY finished_at DESC, id LIMIT %(ended)s)
 """
 
@@ -183,12 +188,15 @@ def latest(conn: psycopg.Connection, open_most: int, ended_most: int) -> list[Li
 
 def states(conn: psycopg.Connection) -> dict[str, int]:
     """How many lists are in which state; states without a list are left out."""
-    return dict(conn.execute("SELECT state, count(*) FROM list GROUP BY state").fetchall())
+    return dict(conn.execute(f"SELECT state, count(*) FROM list WHERE {OF_PEOPLE} GROUP BY state").fetchall())
 
 
 def waiting(conn: psycopg.Connection) -> set[str]:
     """The services of active lists."""
-    return {row[0] for row in conn.execute("SELECT DISTINCT service FROM list WHERE state = 'active'")}
+    return {
+        row[0]
+        for row in conn.execute(f"SELECT DISTINCT service FROM list WHERE {OF_PEOPLE} AND state = 'active'")
+    }
 
 
 def finish(conn: psycopg.Connection) -> list[int]:

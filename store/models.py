@@ -98,7 +98,10 @@ class Key(Base):
 
 class List(Base):
     __tablename__ = "list"
-    __table_args__ = (Index("list_open", "service", "priority", postgresql_where=text("state = 'active'")),)
+    __table_args__ = (
+        Index("list_open", "service", "priority", postgresql_where=text("state = 'active'")),
+        Index("list_key", "key_id", unique=True, postgresql_where=text("key_id IS NOT NULL")),
+    )
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     service: Mapped[str] = mapped_column(ForeignKey("service.name"))
@@ -117,6 +120,7 @@ class List(Base):
     keep_days: Mapped[int]
     created_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
+    key_id: Mapped[int | None] = mapped_column(ForeignKey("key.id", ondelete="CASCADE"))
 
 
 class Reject(Base):

@@ -56,10 +56,14 @@ WHERE %(lists)s::int[] IS NULL OR list_id = ANY (%(lists)s)
 GROUP BY 1, 2, 3, 4 HAVING sum(n) <> 0 ORDER BY 1, 2, 3, 4
 """
 
-TOTALS = """
+# A test of a key is a list that people do not count: see `store.key_tests`.
+OF_PEOPLE = "list_id <> ALL (ARRAY(SELECT id FROM list WHERE key_id IS NOT NULL))"
+
+TOTALS = f"""
 SELECT 0 AS list_id, status, outcome, cause, sum(n)::bigint AS n FROM (
-    SELECT status, outcome, cause, n FROM tally
-    UNION ALL SELECT status, outcome, cause, n FROM tally_delta) t
+    SELECT list_id, status, outcome, cause, n FROM tally
+    UNION ALL SELECT list_id, status, outcome, cause, n FROM tally_delta) t
+WHERE {OF_PEOPLE}
 GROUP BY 2, 3, 4 HAVING sum(n) <> 0 ORDER BY 2, 3, 4
 """
 
@@ -76,20 +80,20 @@ INSERT INTO tally_delta (list_id, status, outcome, cause, n, at)
 VALUES (%(list_id)s, %(status)s, %(outcome)s, %(cause)s, %(n)s, '-infinity')
 """
 
-PER_MINUTE = """
+PER_MINUTE = f"""
 SELECT minute, sum(n) FILTER (WHERE status = 'done') AS done,
        sum(n) FILTER (WHERE status = 'failed') AS failed
-FROM tally_minute WHERE minute >= now() - %(minutes)s * interval '1 minute'
+FROM tally_minute WHERE minute >= now() - %(minutes)s * interval '1 minute' AND {OF_PEOPLE}
 GROUP BY minute ORDER BY minute
 """
 
-PER_BUCKET = """
+PER_BUCKET = f"""
 SELECT date_bin(%(bucket)s, minute, 'epoch') AS minute,
        coalesce(sum(n) FILTER (WHERE status = 'done'), 0)::bigint AS done,
        coalesce(sum(n) FILTER (WHERE status = 'failed'), 0)::bigint AS failed
 FROM tally_minute
 WHERE minute >= date_bin(%(bucket)s, now(), 'epoch') - %(bucket)s * %(buckets)s
-  AND minute < date_bin(%(bucket)s, now(), 'epoch')
+  AND minute < date_bin(%(bucket)s, now(), 'epoch') AND {OF_PEOPLE}
 GROUP BY 1 ORDER BY 1
 """
 

@@ -145,8 +145,8 @@ class WorkerSeen:
     rows_per_minute: float
     memory_bytes: int
     keys_in_use: list[int]
-    ended_at: datetime | None
     is_alive: bool
+    ended_at: datetime | None = None
 
 
 def register(conn: psycopg.Connection, who: Identity, lease_seconds: float) -> None:

@@ -13,9 +13,10 @@ from typing import TypeVar
 import psycopg
 
 from services.causes import CAUSES, Advice
-from store import alerts, calls, jobs, keys, ledger, lists, pulse, tally, workers
+from store import alerts, calls, jobs, key_tests, keys, ledger, lists, pulse, tally, workers
 from store.alerts import AlertSeen
 from store.calls import KeyCalls
+from store.key_tests import TestSeen
 from store.keys import Headroom
 from store.lists import ListSeen
 from store.pulse import MonitorSeen
@@ -161,6 +162,11 @@ class Look:
     @cached_property
     def monitor(self) -> MonitorSeen:
         return pulse.see(self.conn)
+
+    @cached_property
+    def key_tests(self) -> dict[int, TestSeen]:
+        """The last test of each key that was tested."""
+        return key_tests.last(self.conn)
 
     def crew(self, service: str) -> Crew:
         """What the service has to work with."""

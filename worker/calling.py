@@ -102,7 +102,10 @@ class Caller:
             raise CallFailed("service_unreachable", getattr(verdict, "message", ""))
         sent = taken[-1]
         self._log(work, call, sent, came, verdict, waited=sent.at - waiting_since)
-        return self._act(sent.permit, came, verdict)
+        answer = self._act(sent.permit, came, verdict)
+        if work.claim.key_id is not None:
+            self._conclude(sent.permit, verdict)
+        return answer
 
     def _look_again(self, work: Work, call: Get, occurrence: int, permit: Permit) -> None:
         """Raise `_NotNow` if the holder that lost the job has stored this answer after all, since then."""
@@ -116,6 +119,18 @@ class Caller:
             work.stored[call.fingerprint, occurrence] = late
         if late is not None or time.monotonic() > permit.use_by:
             raise _NotNow
+
+    def _conclude(self, permit: Permit, verdict: Verdict) -> None:
+        """What a call has shown of the key that it was a test of; no other key is tried."""
+        match verdict:
+            case Usable():
+                self._steer(keys.prove, permit.key_id)
+            case KeyRests(message=message):
+                raise CallFailed("rate_limited", self._clean(message, permit) or "the key is at its limit")
+            case KeyInvalid(message):
+                raise CallFailed("key_invalid", self._clean(message, permit))
+            case KeyExhausted(message):
+                raise CallFailed("key_exhausted", self._clean(message, permit))
 
     def _judge(self, came: Received | Unreachable) -> Verdict:
         if isinstance(came, Unreachable):

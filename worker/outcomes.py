@@ -57,6 +57,8 @@ def failed(claim: Claim, cause: str, message: str) -> Settlement:
             tried, count, limit = 1, claim.attempts + 1, claim.max_attempts
         case Fault.SERVICE:
             faulted, count, limit = 1, claim.faults + 1, claim.max_faults
+        case Fault.KEY if claim.key_id is not None:  # what a test of this very key has shown
+            tried = count = limit = 0
         case Fault.KEY | Fault.OURS:
             return returned(claim, cause, message)
         case _:

@@ -74,11 +74,7 @@ class Permits:
     def take(self, work: Work) -> Permit:
         """Wait for a permit and for its moment. Raises `Stopped` for every reason not to call."""
         while True:
-            waiter = Waiter()
-            with self._changed:
-                self._line.append(waiter)
-                self._changed.notify()
-            permit = self._wait(waiter, work)
+            permit = self._stand_in_line(work) if work.claim.key_id is None else self._of_key(work)
             pause = permit.not_before - time.monotonic()
             if pause > 0:
                 work.halt.wait(pause)
@@ -87,7 +83,38 @@ class Permits:
                 return permit
             log.debug("permit dropped: its time has passed")
 
-    def _wait(self, waiter: Waiter, work: Work) -> Permit:
+    def _of_key(self, work: Work) -> Permit:
+        """A permit of the key that the job is a test of. There is no line for it: nobody else asks."""
+        while True:
+            work.check()
+            asked_at = time.monotonic()
+            pause = LONGEST_NAP_SECONDS
+            try:
+                with self._connections() as conn:
+                    answer = ledger.reserve(
+                        conn, self.service, self._key_set, 1, AHEAD_SECONDS, self.locked, work.claim.key_id
+                    )
+            except psycopg.OperationalError as error:
+                log.warning("the database is away, no permit to test a key: %s", error)
+            else:
+                match answer:
+                    case ledger.Reservation():
+                        if permits := self._permits(answer, asked_at, time.monotonic()):
+                            return permits[0]
+                        pause = answer.wait_seconds
+                    case ledger.Busy():
+                        pause = BUSY_PAUSE_SECONDS
+                    case ledger.NoKey():
+                        raise PutBack("no_key", "the key is disabled, or this worker cannot open it")
+            if pause > SOON_SECONDS:
+                raise PutBack("rate_limited", f"the key is at its limit for {pause:.0f} s")
+            work.halt.wait(max(min(pause, LONGEST_NAP_SECONDS), BUSY_PAUSE_SECONDS))
+
+    def _stand_in_line(self, work: Work) -> Permit:
+        waiter = Waiter()
+        with self._changed:
+            self._line.append(waiter)
+            self._changed.notify()
         try:
             while not waiter.ready.wait(0.2):
                 work.check()
@@ -139,27 +166,37 @@ class Permits:
                 self._send_away(PutBack("no_key", f"no usable key for {self.service}"))
 
     def _hand_out(self, reserved: ledger.Reservation, asked_at: float, answered_at: float) -> None:
-        # The ledger's clock was read between the two: each bound takes the side that is safe.
+        permits = self._permits(reserved, asked_at, answered_at)
+        for permit in permits or ():
+            with self._changed:
+                if self._line:
+                    self._line.popleft().give(permit)
+        if permits == []:
+            self._wait_for(reserved.wait_seconds)
+
+    def _permits(
+        self, reserved: ledger.Reservation, asked_at: float, answered_at: float
+    ) -> list[Permit] | None:
+        """What was reserved; None when its secret cannot be opened here."""
         try:
             secret = self._vault.open(reserved.secret)
         except Locked as error:
             log.error("%s, key %s: %s", self.service, reserved.label, error)  # noqa: TRY400 - its text says all
             self.locked |= {reserved.secret}
-            return
-        for in_seconds in reserved.in_seconds:
-            permit = Permit(
+            return None
+        if reserved.in_seconds:
+            self.keys_in_use.add(reserved.key_id)
+        # The ledger's clock was read between the two moments: each bound takes the side that is safe.
+        return [
+            Permit(
                 reserved.key_id,
                 reserved.account_id,
                 secret,
                 not_before=answered_at + in_seconds,
                 use_by=asked_at + in_seconds + reserved.slack_seconds,
             )
-            self.keys_in_use.add(reserved.key_id)
-            with self._changed:
-                if self._line:
-                    self._line.popleft().give(permit)
-        if not reserved.in_seconds:
-            self._wait_for(reserved.wait_seconds)
+            for in_seconds in reserved.in_seconds
+        ]
 
     def _wait_for(self, seconds: float) -> None:
         if seconds > SOON_SECONDS:

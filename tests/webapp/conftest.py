@@ -440,3 +440,56 @@ def count_of(monkeypatch: pytest.MonkeyPatch, web_app: Flask) -> Callable[[Calla
         return said
 
     return count_of
+
+
+@pytest.fixture
+def post(token_of: Callable[[str], str]) -> Callable[..., Any]:
+    """`post(client, path, **form)`: what a plain form with the page's token sends; gives the answer."""
+
+    def send(client: FlaskClient, path: str, **form: str) -> Any:
+        token = token_of(client.get("/account").text)
+        return client.post(path, data={"csrf_token": token, **form})
+
+    return send
+
+
+@pytest.fixture
+def notices(expire: Callable[[], None]) -> Callable[[FlaskClient, Any], str]:
+    """`notices(client, answer)`: what the page says that an act led to."""
+
+    def said(client: FlaskClient, answer: Any) -> str:
+        assert answer.status_code == 303, answer.text
+        page = client.get(answer.headers["Location"])
+        assert page.status_code == 200
+        return " ".join(re.findall(r'<div class="notice">.*?<span>(.*?)</span>', page.text))
+
+    return said
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement that is sent from now on."""
+    sent: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def counted(self: Any, query: Any, *more: Any, **named: Any) -> Any:
+        sent.append(str(query))
+        return execute(self, query, *more, **named)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+    return sent
+
+
+HOSTILE = '<script>alert("&amp;")</script>{{ 7*7 }}\u202e'
+
+
+@pytest.fixture(scope="session")
+def hostile() -> str:
+    """Text that would run, be computed or steer, were it not shown as text."""
+    return HOSTILE
+
+
+@pytest.fixture(scope="session")
+def is_text() -> Callable[[str], bool]:
+    """`is_text(page)`: the hostile text is on the page, and only as text."""
+    return lambda page: "<script>alert" not in page and "&lt;script&gt;alert(&#34;&amp;amp;" in page

@@ -198,6 +198,7 @@ def a_service() -> Callable[..., Service]:
             identify=str,
             extract=extract,
             judge=_judge,
+            probe="00000006",
         )
 
     return make

@@ -12,7 +12,7 @@ from wtforms import DateTimeLocalField, Field, IntegerField, PasswordField, Sele
 from wtforms.validators import InputRequired, Length, NumberRange, Optional, ValidationError
 
 from services.registry import SERVICES
-from store import keys, ledger, limits
+from store import key_tests, keys, ledger, limits
 from store.keys import Headroom, KeyTaken, LimitsDiffer
 from store.limits import BadLimit, Limit
 from store.people import Role
@@ -176,6 +176,22 @@ def disable(key_id: int) -> ResponseReturnValue:
 def enable(key_id: int) -> ResponseReturnValue:
     """Take the key into use again, also one that was rejected or exhausted."""
     return _act(key_id, lambda: _steer(keys.enable, key_id), f"“{_found(key_id).label}” is in use again.")
+
+
+@blueprint.post(ONE + "/test")
+@needs(Role.OPERATOR)
+def test(key_id: int) -> ResponseReturnValue:
+    """Let a worker make one call under the key. This process cannot: it never sees the secret."""
+    key = _found(key_id)
+    with page_connection() as conn:
+        ordered = key_tests.order(conn, key_id, SERVICES[key.service].probe)
+    if ordered:
+        flash(f"A worker will test “{key.label}” before anything else.")
+    elif key.state == "disabled":
+        flash(f"Nothing was changed: “{key.label}” is disabled. Enable it first.")
+    else:
+        flash(f"Nothing was changed: a test of “{key.label}” is under way.")
+    return go_to(f"/keys/{key_id}")
 
 
 @blueprint.post(ONE + "/rest")

@@ -7,7 +7,6 @@ from typing import Any
 
 from store import calls
 from store.keys import Headroom
-from webapp.needs import title_of
 from webapp.panels.panel import Args
 from webapp.questions import Look
 
@@ -17,7 +16,7 @@ MOST_CALLS = 20
 def all_keys(look: Look, _args: Args) -> Mapping[str, Any]:
     """Which keys are there, and does one need somebody?"""
     in_use = sum(one.is_usable for one in look.keys)
-    return {"keys": look.keys, "calls": look.calls, "in_use": in_use, "title_of": title_of}
+    return {"keys": look.keys, "calls": look.calls, "in_use": in_use, "tests": look.key_tests}
 
 
 def key(look: Look, args: Args) -> Mapping[str, Any]:
@@ -30,7 +29,12 @@ def key(look: Look, args: Args) -> Mapping[str, Any]:
         for other in look.keys
         if (other.service, other.account) == (one.service, one.account) and other.id != one.id
     ]
-    return {"key": one, "sharing": sharing, "said": look.calls.get(one.id)}
+    return {
+        "key": one,
+        "sharing": sharing,
+        "said": look.calls.get(one.id),
+        "test": look.key_tests.get(one.id),
+    }
 
 
 def key_calls(look: Look, args: Args) -> Mapping[str, Any]:
