@@ -1,4 +1,7 @@
-"""Commands, the console and a browser on databases of the test's own, and jobs that end without a worker."""
+"""What tests of commands and of the console can ask for: both on a database of their own.
+
+Jobs end without a worker process; in the console's database there is somebody of each role.
+"""
 
 from __future__ import annotations
 
@@ -141,17 +144,6 @@ def end_jobs(committed: psycopg.Connection) -> Callable[[str, Mapping[str, str]]
     return end_jobs
 
 
-# The console.
-
-SECRET = "a secret of the tests, long enough"
-PASSWORD = "correct horse battery"
-# Everything but people and what the migrations made.
-TABLES = """
-list, job, reject, tally, tally_minute, tally_delta, worker, key, allowance, account, service, answer, call,
-sign_in_try"""
-_number = count(1)
-
-
 @pytest.fixture(scope="session")
 def web_dsn(make_database: Callable[[], str]) -> str:
     """The database of the console under test, with one person of each role."""
@@ -175,8 +167,6 @@ def web_app(web_dsn: str) -> Iterator[Flask]:
             }
         )
     )
-
-    app = create_app(settings.read({"DATABASE_URL": web_dsn, "SLUICE_SECRET_KEY": SECRET}))
     yield app
     app.extensions["database"].close()
 
@@ -190,10 +180,6 @@ def web(web_dsn: str, web_app: Flask) -> Iterator[psycopg.Connection]:
     with database.connect(web_dsn, "test") as conn:
         conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
         conn.execute("UPDATE monitor SET looked_at = now(), channels = '{}'")
-
-    """A connection to the console's database, empty but for people; nothing is on the panels' shelf."""
-    with database.connect(web_dsn, "test") as conn:
-        conn.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
         web_app.extensions["shelf"] = Shelf(PANELS)
         web_app.extensions["believed"].clear()
         yield conn
@@ -323,6 +309,59 @@ def a_worker(web: psycopg.Connection) -> Callable[..., UUID]:
     return make
 
 
+@pytest.fixture
+def post(token_of: Callable[[str], str]) -> Callable[..., Any]:
+    """`post(client, path, **form)`: what a plain form with the page's token sends; gives the answer."""
+
+    def send(client: FlaskClient, path: str, **form: str) -> Any:
+        token = token_of(client.get("/account").text)
+        return client.post(path, data={"csrf_token": token, **form})
+
+    return send
+
+
+@pytest.fixture
+def notices(expire: Callable[[], None]) -> Callable[[FlaskClient, Any], str]:
+    """`notices(client, answer)`: what the page says that an act led to."""
+
+    def said(client: FlaskClient, answer: Any) -> str:
+        assert answer.status_code == 303, answer.text
+        page = client.get(answer.headers["Location"])
+        assert page.status_code == 200
+        return " ".join(re.findall(r'<div class="notice">.*?<span>(.*?)</span>', page.text))
+
+    return said
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement that is sent from now on."""
+    sent: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def counted(self: Any, query: Any, *more: Any, **named: Any) -> Any:
+        sent.append(str(query))
+        return execute(self, query, *more, **named)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
+    return sent
+
+
+HOSTILE = '<script>alert("&amp;")</script>{{ 7*7 }}\u202e'
+
+
+@pytest.fixture(scope="session")
+def hostile() -> str:
+    """Text that would run, be computed or steer, were it not shown as text."""
+    return HOSTILE
+
+
+@pytest.fixture(scope="session")
+def is_text() -> Callable[[str], bool]:
+    """`is_text(page)`: the hostile text is on the page, and only as text."""
+    return lambda page: "<script>alert" not in page and "&lt;script&gt;alert(&#34;&amp;amp;" in page
+
+
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 
@@ -440,56 +479,3 @@ def count_of(monkeypatch: pytest.MonkeyPatch, web_app: Flask) -> Callable[[Calla
         return said
 
     return count_of
-
-
-@pytest.fixture
-def post(token_of: Callable[[str], str]) -> Callable[..., Any]:
-    """`post(client, path, **form)`: what a plain form with the page's token sends; gives the answer."""
-
-    def send(client: FlaskClient, path: str, **form: str) -> Any:
-        token = token_of(client.get("/account").text)
-        return client.post(path, data={"csrf_token": token, **form})
-
-    return send
-
-
-@pytest.fixture
-def notices(expire: Callable[[], None]) -> Callable[[FlaskClient, Any], str]:
-    """`notices(client, answer)`: what the page says that an act led to."""
-
-    def said(client: FlaskClient, answer: Any) -> str:
-        assert answer.status_code == 303, answer.text
-        page = client.get(answer.headers["Location"])
-        assert page.status_code == 200
-        return " ".join(re.findall(r'<div class="notice">.*?<span>(.*?)</span>', page.text))
-
-    return said
-
-
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every statement that is sent from now on."""
-    sent: list[str] = []
-    execute = psycopg.Cursor.execute
-
-    def counted(self: Any, query: Any, *more: Any, **named: Any) -> Any:
-        sent.append(str(query))
-        return execute(self, query, *more, **named)
-
-    monkeypatch.setattr(psycopg.Cursor, "execute", counted)
-    return sent
-
-
-HOSTILE = '<script>alert("&amp;")</script>{{ 7*7 }}\u202e'
-
-
-@pytest.fixture(scope="session")
-def hostile() -> str:
-    """Text that would run, be computed or steer, were it not shown as text."""
-    return HOSTILE
-
-
-@pytest.fixture(scope="session")
-def is_text() -> Callable[[str], bool]:
-    """`is_text(page)`: the hostile text is on the page, and only as text."""
-    return lambda page: "<script>alert" not in page and "&lt;script&gt;alert(&#34;&amp;amp;" in page

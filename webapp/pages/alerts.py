@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from flask import Blueprint, abort, flash, request
 from flask.typing import ResponseReturnValue
 from flask_wtf import FlaskForm
-from wtforms import SelectField, StringField
-from wtforms.validators import InputRequired, Length
+from wtforms import SelectChoice, SelectField, StringField
+from wtforms.validators import DataRequired, Length
 
 from store import alerts
 from store.alerts import AlertSeen
@@ -26,10 +26,10 @@ HOURS = (("1", "1 hour"), ("4", "4 hours"), ("24", "1 day"), ("168", "7 days"))
 
 
 class Mute(FlaskForm):  # type: ignore[misc]
-    hours = SelectField("For", choices=HOURS)
+    hours = SelectField("For", choices=[SelectChoice(*one) for one in HOURS])
     reason = StringField(
         "Why",
-        [InputRequired("Say why: whoever misses the alert will ask."), Length(max=LONGEST_REASON)],
+        [DataRequired("Say why: whoever misses the alert will ask."), Length(max=LONGEST_REASON)],
         filters=[lambda text: (text or "").strip()],
     )
 

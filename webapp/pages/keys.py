@@ -8,8 +8,16 @@ from datetime import UTC, datetime
 from flask import Blueprint, abort, current_app, flash, request
 from flask.typing import ResponseReturnValue
 from flask_wtf import FlaskForm
-from wtforms import DateTimeLocalField, Field, IntegerField, PasswordField, SelectField, StringField
-from wtforms.validators import InputRequired, Length, NumberRange, Optional, ValidationError
+from wtforms import (
+    DateTimeLocalField,
+    Field,
+    IntegerField,
+    PasswordField,
+    SelectChoice,
+    SelectField,
+    StringField,
+)
+from wtforms.validators import DataRequired, Length, NumberRange, Optional, ValidationError
 
 from services.registry import SERVICES
 from store import key_tests, keys, ledger, limits
@@ -48,8 +56,8 @@ def a_name() -> list[object]:
 class NewKey(FlaskForm):  # type: ignore[misc]
     """`secret` is the one field that no answer holds, whatever is wrong with the others."""
 
-    service = SelectField("Service", choices=[(one.name, one.title) for one in SERVICES.values()])
-    label = StringField("Label", [InputRequired("Give the key a label."), *a_name()], filters=[stripped])
+    service = SelectField("Service", choices=[SelectChoice(one.name, one.title) for one in SERVICES.values()])
+    label = StringField("Label", [DataRequired("Give the key a label."), *a_name()], filters=[stripped])
     secret = PasswordField("Secret", filters=[stripped])
     limits = StringField("Limits", filters=[stripped])
     account = StringField("Account", a_name(), filters=[stripped])
@@ -74,13 +82,17 @@ class Rest(FlaskForm):  # type: ignore[misc]
     )
     until = DateTimeLocalField("Until, in UTC", [Optional()], format=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
 
-    def validate_minutes(self, field: Field) -> None:
-        if (field.data is None) == (self.until.data is None) and not self.until.errors:
-            raise ValidationError("Give minutes or a time, one of the two.")
-
     def validate_until(self, field: Field) -> None:
         if field.data is not None and not 0 < _seconds_until(field.data) <= LONGEST_REST_MINUTES * 60:
             raise ValidationError("It must be within the year to come.")
+
+    def validate(self, extra_validators: object = None) -> bool:
+        if not super().validate(extra_validators):
+            return False
+        if (self.minutes.data is None) == (self.until.data is None):
+            self.minutes.errors = ["Give minutes or a time, one of the two."]
+            return False
+        return True
 
     @property
     def seconds(self) -> float:
@@ -106,7 +118,7 @@ def index() -> str:
 @needs(Role.OPERATOR)
 def new() -> str:
     """The form for a new key."""
-    return _form(NewKey(request.args))
+    return _form(NewKey(formdata=None))
 
 
 @blueprint.post("/keys/new")

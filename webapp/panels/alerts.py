@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from werkzeug.exceptions import NotFound
+
 from store import alerts as store
 from store import deliveries
 from store.alerts import AlertSeen
@@ -39,7 +41,7 @@ def alert(look: Look, args: Args) -> Mapping[str, Any]:
     asked = id_of(args.get("alert", ""))
     one = None if asked is None else store.see_one(look.conn, asked)
     if one is None:
-        return {"gone": "alert"}
+        raise NotFound
     return {"alert": one, "told": _told(look, [one])[one.id], "monitor": look.monitor}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from werkzeug.exceptions import NotFound
+
 from services.causes import CAUSES
 from store import answers, calls, jobs
 from store.jobs import JobSeen
@@ -21,7 +23,7 @@ def job(look: Look, args: Args) -> Mapping[str, Any]:
     """How does it stand, and why?"""
     one = _job(look, args)
     if one is None:
-        return {"gone": "job"}
+        raise NotFound
     values = (one.result or {}).get("values", {})
     missing = sum(name not in values for name in one.fields)
     return {"job": one, "cause": CAUSES.get(one.cause or ""), "missing": missing}
@@ -31,7 +33,7 @@ def what_happened(look: Look, args: Args) -> Mapping[str, Any]:
     """What happened to it?"""
     one = _job(look, args)
     if one is None:
-        return {"gone": "job_story"}
+        raise NotFound
     sent = calls.of_job(look.conn, one.id, MOST_CALLS + 1)
     kept = sent[-MOST_CALLS:]
     return {
@@ -47,7 +49,7 @@ def fields(look: Look, args: Args) -> Mapping[str, Any]:
     """What came out, and where is it from?"""
     one = _job(look, args)
     if one is None:
-        return {"gone": "job_fields"}
+        raise NotFound
     rows = shown.rows(one.fields, one.result or {})
     found = {
         "": rows,
@@ -73,7 +75,7 @@ def kept(look: Look, args: Args) -> Mapping[str, Any]:
     """What did the service say?"""
     one = _job(look, args)
     if one is None:
-        return {"gone": "job_answers"}
+        raise NotFound
     return {"job": one, "answers": answers.see(look.conn, one.id)}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from werkzeug.exceptions import NotFound
+
 from store import calls
 from store.keys import Headroom
 from webapp.panels.panel import Args
@@ -23,7 +25,7 @@ def key(look: Look, args: Args) -> Mapping[str, Any]:
     """How does it stand, and what is left of its limits?"""
     one = _key(look, args)
     if one is None:
-        return {"gone": "key"}
+        raise NotFound
     sharing = [
         other.label
         for other in look.keys
@@ -41,7 +43,7 @@ def key_calls(look: Look, args: Args) -> Mapping[str, Any]:
     """What was it used for, and what went wrong?"""
     one = _key(look, args)
     if one is None:
-        return {"gone": "key_calls"}
+        raise NotFound
     errors = args.get("calls") == "errors"
     found = calls.of_key(look.conn, one.id, MOST_CALLS, errors=errors)
     return {"key": one, "calls": found, "errors": errors, "most": MOST_CALLS, "among": calls.AMONG}

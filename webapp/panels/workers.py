@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from werkzeug.exceptions import NotFound
+
 from store.workers import WorkerSeen
 from webapp.panels.panel import Args
 from webapp.panels.running import LATE_SECONDS
@@ -28,7 +30,7 @@ def worker(look: Look, args: Args) -> Mapping[str, Any]:
     for one in look.workers:
         if str(one.id) == args.get("worker"):
             return {"worker": one, "state": state_of(look, one), "keys": keys_of(look, one)}
-    return {"gone": "worker"}
+    raise NotFound
 
 
 def state_of(look: Look, one: WorkerSeen) -> str:
