@@ -204,14 +204,15 @@ def test_a_viewer_sees_no_button_and_may_not_retry(
     assert one.status == "failed"
 
 
-def test_htmx_is_told_where_to_go(
+def test_htmx_is_told_where_to_go_and_what_was_shown_before_is_not_shown_there(
     web: psycopg.Connection, operator: FlaskClient, claimed: Claim, token_of: Callable[[str], str]
 ) -> None:
     settle(web, claimed)
     headers = {"HX-Request": "true", "X-CSRFToken": token_of(operator.get("/account").text)}
+    assert ">Failed<" in operator.get(f"/jobs/{claimed.id}").text
     answer = operator.post(f"/jobs/{claimed.id}/retry", headers=headers)
     assert (answer.status_code, answer.headers["HX-Location"]) == (204, f"/jobs/{claimed.id}")
-    assert "Pending" in operator.get(f"/jobs/{claimed.id}").text
+    assert ">Failed<" not in operator.get(f"/jobs/{claimed.id}").text
 
 
 def test_only_a_job_that_moves_is_polled(
