@@ -107,6 +107,8 @@ class Shelf:
             for name in names:
                 try:
                     yield self._one(name, args, look)
+                except NotFound:
+                    yield self._gone(name, look.as_of)
                 except Exception as error:
                     if isinstance(error, psycopg.OperationalError) and not isinstance(error, QueryCanceled):
                         raise
@@ -128,11 +130,13 @@ class Shelf:
         html = render_template(panel.template, args=asked, as_of=look.as_of, **panel.question(look, asked))
         return _rendered(name, html, look.as_of, panel.least_seconds)
 
+    def _gone(self, name: str, as_of: datetime) -> Rendered:
+        """What stands in the place of a panel whose subject is not there any more."""
+        html = render_template("errors/_gone.html", name=name)
+        return _rendered(name, html, as_of, ERROR_HOLDS_SECONDS, 404)
+
     def _instead(self, name: str, args: Args, error: Exception, as_of: datetime) -> Rendered:
-        """What stands in the place of a panel that cannot be shown."""
-        if isinstance(error, NotFound):
-            html = render_template("errors/_gone.html", name=name)
-            return _rendered(name, html, as_of, ERROR_HOLDS_SECONDS, 404)
+        """What stands in the place of a panel that cannot be read."""
         where = f"{name} {type(error).__name__} {error}"
         code = hashlib.sha256(where.encode("utf-8", "replace")).hexdigest()[:4]
         current_app.logger.error("panel %s could not be read (code %s)", name, code, exc_info=error)
