@@ -1,5 +1,5 @@
 # Everything that can be done with a checkout. `make` lists it.
-# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest), JOBS (test processes).
+# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest), JOBS (test processes), ONLY (figures).
 
 PYTHON ?= python3
 TESTS ?= tests
@@ -12,7 +12,7 @@ DEBIAN := var/debian/.asked
 COMPILE = $(BIN)/pip-compile --quiet --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check lint types contracts fmt lock clean
+.PHONY: help setup run demo test bench check lint types contracts fmt lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ demo: $(INSTALLED) ## run everything on sample lists to the end, print a summary
 
 test: setup ## run the tests: make test TESTS=tests/store ARGS="-k claim"
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(ARGS)
+
+bench: $(INSTALLED) ## measure the promised figures, some minutes each: make bench ONLY=id,id
+	@$(BIN)/python -m bench --only "$(ONLY)"
 
 check: ## lint, types, contracts, tests: what CI runs
 	@$(MAKE) --no-print-directory lint

@@ -1,0 +1,1 @@
+"""Figures that are promised, measured as ratios inside one run: `make bench`, `make bench ONLY=id,id`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,10 +79,13 @@ class Sandbox:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
-    def start(self, parts: Parts, folder: Path, companies: int = 0) -> None:
-        """Start it with the sample keys and so many generated companies; back when it answers."""
+    def start(
+        self, parts: Parts, folder: Path, companies: int = 0, accepting: Sequence[SampleKey] = KEYS
+    ) -> None:
+        """Start it with these keys and so many generated companies; back when it answers."""
         accepted = [
-            {"service": k.service, "label": k.label, "secret": k.secret, "limits": [k.limit]} for k in KEYS
+            {"service": k.service, "label": k.label, "secret": k.secret, "limits": [k.limit]}
+            for k in accepting
         ]
         file = folder / "sandbox-keys.json"
         file.write_text(json.dumps(accepted), encoding="utf-8")
@@ -115,9 +118,9 @@ def wait_for(url: str, parts: Parts, name: str) -> None:
         time.sleep(0.05)
 
 
-def add_keys(conn: psycopg.Connection, vault: Vault) -> None:
-    """Have the sample keys in the database; those that are there stay as they are."""
-    for key in KEYS:
+def add_keys(conn: psycopg.Connection, vault: Vault, those: Sequence[SampleKey] = KEYS) -> None:
+    """Have these keys in the database; those that are there stay as they are."""
+    for key in those:
         with suppress(KeyTaken), conn.transaction():
             keys.add(
                 conn,

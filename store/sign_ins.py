@@ -35,19 +35,21 @@ FROM sign_in_try t JOIN given USING (subject)
 WHERE subject NOT IN (SELECT subject FROM counted)
 """
 
-FORGET = """
+# A right try is taken back from the address and the email: many people who sign in at one place guess nothing.
+SUCCEEDED = """
+WITH taken_back AS (
+    UPDATE sign_in_try SET failures = failures - 1
+    WHERE subject = ANY (%(shared)s) AND failures > 1)
 DELETE FROM sign_in_try
-WHERE subject = %(subject)s OR last_at < clock_timestamp() - interval '1 day'
+WHERE subject = %(both)s
+   OR subject = ANY (%(shared)s) AND failures = 1
+   OR subject <> ALL (%(shared)s) AND last_at < clock_timestamp() - interval '1 day'
 """
 
 
 def attempt(conn: psycopg.Connection, email: str, address: str) -> float:
     """Count a try; returns the seconds to wait before the password may be looked at. 0: look at it now."""
-    free = {
-        _both(email, address): FREE_OF_BOTH,
-        f"address {address}": FREE_OF_ADDRESS,
-        f"email {email}": FREE_OF_EMAIL,
-    }
+    free = dict(zip(_subjects(email, address), (FREE_OF_BOTH, FREE_OF_ADDRESS, FREE_OF_EMAIL), strict=True))
     row = conn.execute(
         TRY,
         {
@@ -62,9 +64,10 @@ def attempt(conn: psycopg.Connection, email: str, address: str) -> float:
 
 
 def succeeded(conn: psycopg.Connection, email: str, address: str) -> None:
-    """The try was right: this person starts anew from this address."""
-    conn.execute(FORGET, {"subject": _both(email, address)})
+    """The try was right: it is no longer counted, and this person starts anew from this address."""
+    both, *shared = _subjects(email, address)
+    conn.execute(SUCCEEDED, {"both": both, "shared": shared})
 
 
-def _both(email: str, address: str) -> str:
-    return f"{email} from {address}"
+def _subjects(email: str, address: str) -> tuple[str, str, str]:
+    return f"{email} from {address}", f"address {address}", f"email {email}"

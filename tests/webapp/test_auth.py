@@ -155,6 +155,22 @@ def test_a_wrong_email_and_a_wrong_password_are_answered_alike(
     assert said == {"Email or password is not right."}
 
 
+def test_many_people_of_one_office_sign_in_without_a_wait(web: psycopg.Connection) -> None:
+    for n in range(sign_ins.FREE_OF_ADDRESS + sign_ins.FREE_OF_EMAIL):
+        assert sign_ins.attempt(web, f"person{n}@example.com", "203.0.113.9") == 0
+        sign_ins.succeeded(web, f"person{n}@example.com", "203.0.113.9")
+
+
+def test_a_right_password_takes_back_its_own_try_and_no_wrong_one(web: psycopg.Connection) -> None:
+    wrong, waits = 0, 0.0
+    while not waits and wrong < 2 * sign_ins.FREE_OF_ADDRESS:
+        waits = sign_ins.attempt(web, f"guessed{wrong}@example.com", "203.0.113.9")
+        wrong += 1
+        if sign_ins.attempt(web, "own@example.com", "203.0.113.9") == 0:
+            sign_ins.succeeded(web, "own@example.com", "203.0.113.9")
+    assert wrong <= sign_ins.FREE_OF_ADDRESS + 1
+
+
 def test_after_too_many_tries_even_the_right_password_must_wait(
     web: psycopg.Connection, web_app: Flask, token_of: TokenOf
 ) -> None:
