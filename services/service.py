@@ -45,6 +45,7 @@ class Service:
     `hosts` maps the names that calls use to real addresses. `headers` turns a key's secret into request
     headers; `check_secret` returns what is wrong with a secret, or None. `limits` are the service's usual
     ones as text (`600/5m`); `shared_limits` says that they hold for all keys together, not for each.
+    Without `needs_key` the service has no keys and no limits: its jobs run as fast as workers can.
     `probe` is the number of a company that the service surely knows: a key is tested by asking for it.
     `identify` turns what people write into a company number or raises `services.companies.BadNumber`.
     """
@@ -62,4 +63,5 @@ class Service:
     judge: Judge
     probe: str
     shared_limits: bool = False
+    needs_key: bool = True
     options: Mapping[str, Option] = field(default_factory=dict)

@@ -27,10 +27,10 @@ WITH {HEADROOM},
 held AS MATERIALIZED (  -- by its own index: joined first, an import not yet analyzed is read as a whole
     SELECT list_id, worker FROM job WHERE status = 'in_progress'),
 room AS MATERIALIZED (  -- jobs that need keys of another set take none of this headroom
-    SELECT greatest(0, least(%(n)s, headroom.permits - (
+    SELECT greatest(0, least(%(n)s, CASE WHEN %(keyless)s THEN %(n)s ELSE headroom.permits - (
         SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker w ON w.id = h.worker
         WHERE l.service = %(service)s AND (%(key_set)s::text IS NULL OR w.key_set IS NULL
-                                           OR w.key_set = %(key_set)s))))::int AS jobs FROM headroom),
+                                           OR w.key_set = %(key_set)s)) END))::int AS jobs FROM headroom),
 test AS MATERIALIZED (  -- of keys, first: each runs under its own key, whatever the others have room for
     SELECT j.id, l.run_seconds FROM list l JOIN service s ON s.name = l.service
     JOIN key k ON k.id = l.key_id JOIN account a ON a.id = k.account_id CROSS JOIN LATERAL (
@@ -188,11 +188,13 @@ def claim(
     n: int,
     soon_seconds: float,
     locked: Collection[bytes] = (),
+    keyless: bool = False,
 ) -> Claimed:
     """Take up to `n` due jobs of the service, and no more than its usable keys have headroom for.
 
     Headroom: the permits that the worker's keys will have within `soon_seconds`, less the jobs in progress.
     `locked`: secrets, as they are stored, that the worker cannot open; their keys are not the worker's.
+    `keyless`: the service is asked without a key, and nothing but `n` bounds the batch.
     """
     asked = {
         "worker": worker,
@@ -201,6 +203,7 @@ def claim(
         "n": n,
         "soon": soon_seconds,
         "locked": list(locked),
+        "keyless": keyless,
     }
     rows = conn.execute(CLAIM, asked).fetchall()
     claims = [Claim(*row[1:]) for row in rows if row[1] is not None]

@@ -35,7 +35,7 @@ FROM sign_in_try t JOIN given USING (subject)
 WHERE subject NOT IN (SELECT subject FROM counted)
 """
 
-# A right try is taken back from the address and the email: many people who sign in at one place guess nothing.
+# A right try is taken back from the address and the email: many who sign in at one place guess nothing.
 SUCCEEDED = """
 WITH taken_back AS (
     UPDATE sign_in_try SET failures = failures - 1

@@ -203,6 +203,7 @@ class Worker:
                     n=free,
                     soon_seconds=SOON_SECONDS,
                     locked=self._callers[service].permits.locked,
+                    keyless=not self._callers[service].service.needs_key,
                 )
                 seen_before = [claim.id for claim in got.claims if claim.claim_no > 1]
                 stored = answers.of_jobs(conn, seen_before) if seen_before else {}

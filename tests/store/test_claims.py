@@ -54,6 +54,16 @@ def test_a_claim_brings_the_oldest_due_jobs_with_what_their_list_asks_for(
     )
 
 
+def test_a_service_without_keys_is_claimed_up_to_the_batch(
+    conn: psycopg.Connection, a_list: A, a_worker: AWorker
+) -> None:
+    a_list(conn, 5)
+    who = a_worker(conn)
+    assert not claims.claim(conn, who.id, "registry", None, n=3, soon_seconds=2.0).claims
+    claimed = claims.claim(conn, who.id, "registry", None, n=3, soon_seconds=2.0, keyless=True)
+    assert (len(claimed.claims), claimed.room) == (3, 3)
+
+
 def test_settling_as_a_stranger_changes_nothing_and_says_so(
     conn: psycopg.Connection, who: Identity, take: Take, settlement: Settle, a_worker: AWorker
 ) -> None:
