@@ -11,7 +11,8 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import BinaryIO, Final
 
 MEGABYTE: Final = 1024 * 1024
 DEPTH_ALLOWED: Final = 4
@@ -51,7 +52,9 @@ class Refusal:
     message: str
 
 
-class _Refused(Exception):
+class BadMember(Exception):
+    """A file or member that gives no bytes; `cause` as of a `Refusal`."""
+
     def __init__(self, cause: str, message: str) -> None:
         super().__init__(message)
         self.cause = cause
@@ -66,14 +69,62 @@ class _Budget:
 
     def spend(self, unpacked_bytes: int) -> None:
         if unpacked_bytes > MEMBER_BYTES_ALLOWED:
-            raise _Refused(
+            raise BadMember(
                 "too_large", f"Unpacked it exceeds the {MEMBER_BYTES_ALLOWED // MEGABYTE} MB allowed."
             )
         self.left -= unpacked_bytes
         if self.left < 0:
-            raise _Refused(
+            raise BadMember(
                 "too_large", f"It grows more than {RATIO_ALLOWED} times when unpacked, as no filing does."
             )
+
+
+def may_be_filing(name: str) -> bool:
+    """False for what lies beside filings: schemas, linkbases, pictures, the CIC report, `__MACOSX`."""
+    return not _NOT_ACCOUNTS.search(name)
+
+
+def names(name: str, file: BinaryIO) -> Iterator[str | Refusal]:
+    """What `documents` would name in a file, without unpacking it; only archives in archives are read.
+
+    `file` can be of any size: of an archive its directory is read, and nothing else.
+    """
+    yield from _names(name, file, depth=0)
+
+
+def is_archive(file: BinaryIO) -> bool:
+    """Whether its content is an archive's, whatever its name."""
+    file.seek(0)
+    return file.read(4).startswith(_ZIP)
+
+
+class Archive:
+    """An archive whose documents are read one by one, by the names that `names` gave them."""
+
+    def __init__(self, file: BinaryIO | Path, depth: int = 0) -> None:
+        """A path's file is open as long as this is in use. Raises `BadMember`: it is none, or damaged."""
+        self._zip = _archive(file)
+        self._depth = depth
+        self._last: tuple[str, Archive] | None = None  # of the archives within, the one read last
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a document; `path` without the archive's own name. Raises `BadMember`, `KeyError`."""
+        parts = path.split("/")
+        for length in range(len(parts), 0, -1):  # the longest that is a member
+            name = "/".join(parts[:length])
+            info = self._zip.NameToInfo.get(name)
+            if info is not None and not name.endswith("/"):
+                if length == len(parts):
+                    return _unpacked(self._zip, info, _Budget(info.compress_size))
+                return self._within(name, info).read("/".join(parts[length:]))
+        raise KeyError(path)
+
+    def _within(self, name: str, info: zipfile.ZipInfo) -> Archive:
+        last = self._last
+        if last is None or last[0] != name:
+            content = _unpacked(self._zip, info, _Budget(info.compress_size))
+            last = self._last = name, Archive(io.BytesIO(content), _below(self._depth))
+        return last[1]
 
 
 def documents(name: str, data: bytes) -> Iterator[Document | Refusal]:
@@ -92,45 +143,80 @@ def _documents(name: str, data: bytes, budget: _Budget, depth: int) -> Iterator[
             yield from _documents(name, _gunzipped(data, budget), budget, _below(depth))
         else:
             yield Document(name, data)
-    except _Refused as refused:
+    except BadMember as refused:
         yield Refusal(name, refused.cause, refused.message)
 
 
 def _below(depth: int) -> int:
     if depth >= DEPTH_ALLOWED:
-        raise _Refused("too_large", f"Archives lie more than {DEPTH_ALLOWED} deep in one another.")
+        raise BadMember("too_large", f"Archives lie more than {DEPTH_ALLOWED} deep in one another.")
     return depth + 1
 
 
 def _members(name: str, data: bytes, budget: _Budget, depth: int) -> Iterator[Document | Refusal]:
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
-    except _UNPACKING as error:
-        raise _Refused("parse_error", f"The archive cannot be opened ({error}).") from None
-    with archive:
-        members = archive.infolist()
-        if any(member.filename == _OFFICE for member in members):
-            raise _Refused("parse_error", "It is an Office document, not a filing.")
-        for member in members:
-            if not member.filename.endswith("/") and not _NOT_ACCOUNTS.search(member.filename):
-                yield from _member(archive, member, f"{name}/{member.filename}", budget, depth)
+    with _archive(io.BytesIO(data)) as archive:
+        for info in _filings(archive):
+            try:
+                content = _unpacked(archive, info, budget)
+            except BadMember as refused:
+                yield Refusal(f"{name}/{info.filename}", refused.cause, refused.message)
+            else:
+                yield from _documents(f"{name}/{info.filename}", content, budget, depth)
             if budget.left < 0:
                 return
 
 
-def _member(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, budget: _Budget, depth: int
-) -> Iterator[Document | Refusal]:
+def _names(name: str, file: BinaryIO, depth: int) -> Iterator[str | Refusal]:
+    if not is_archive(file):
+        yield name
+        return
     try:
-        with archive.open(member) as stream:
-            content = stream.read(MEMBER_BYTES_ALLOWED + 1)
-        budget.spend(len(content))
-    except _Refused as refused:
+        with _archive(file) as archive:
+            below = _below(depth)
+            for info in _filings(archive):
+                yield from _names_of(archive, info, f"{name}/{info.filename}", below)
+    except BadMember as refused:
         yield Refusal(name, refused.cause, refused.message)
-    except _UNPACKING as error:
-        yield Refusal(name, "parse_error", f"The archive's member cannot be unpacked ({error}).")
+
+
+def _names_of(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, depth: int
+) -> Iterator[str | Refusal]:
+    if not info.filename.lower().endswith(".zip"):
+        yield name
+        return
+    try:
+        content = _unpacked(archive, info, _Budget(info.compress_size))
+    except BadMember as refused:
+        yield Refusal(name, refused.cause, refused.message)
     else:
-        yield from _documents(name, content, budget, depth)
+        yield from _names(name, io.BytesIO(content), depth)
+
+
+def _archive(file: BinaryIO | Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except _UNPACKING as error:
+        raise BadMember("parse_error", f"The archive cannot be opened ({error}).") from None
+
+
+def _filings(archive: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
+    """The members that may be filings."""
+    if _OFFICE in archive.NameToInfo:
+        raise BadMember("parse_error", "It is an Office document, not a filing.")
+    for info in archive.infolist():
+        if not info.filename.endswith("/") and may_be_filing(info.filename):
+            yield info
+
+
+def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget) -> bytes:
+    try:
+        with archive.open(info) as stream:
+            content = stream.read(MEMBER_BYTES_ALLOWED + 1)
+    except _UNPACKING as error:
+        raise BadMember("parse_error", f"The archive's member cannot be unpacked ({error}).") from None
+    budget.spend(len(content))
+    return content
 
 
 def _gunzipped(data: bytes, budget: _Budget) -> bytes:
@@ -138,6 +224,6 @@ def _gunzipped(data: bytes, budget: _Budget) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
             content = stream.read(MEMBER_BYTES_ALLOWED + 1)
     except _UNPACKING as error:
-        raise _Refused("parse_error", f"The file cannot be unpacked ({error}).") from None
+        raise BadMember("parse_error", f"The file cannot be unpacked ({error}).") from None
     budget.spend(len(content))
     return content

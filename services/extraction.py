@@ -56,6 +56,16 @@ class Get:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """A file to read: `member` of the list's folder, with `/` between folders, archives and their members.
+
+    The answer is its bytes. It costs no call and is not kept: the file is still there.
+    """
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What came back, after redirects. Header names are lower case."""
 
@@ -127,5 +137,5 @@ class CallFailed(Exception):
         self.message = message
 
 
-Asked: TypeAlias = Get | Sequence[Get]
+Asked: TypeAlias = Get | Sequence[Get] | Read
 Extraction: TypeAlias = Generator[Asked, Any, Result]

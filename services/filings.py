@@ -105,7 +105,7 @@ def _accounts(document: Document, with_facts: bool) -> dict[str, Any]:
     accounts = normalise(filing, Source(document=document.name))
     row = latest(accounts)
     if REGISTERED_NUMBER not in row:
-        row |= _number_from(document.name)
+        row |= number_in_name(document.name)
     flags = {*accounts.flags, *(flag for value in row.values() for flag in value.flags)}
     answer: dict[str, Any] = {"file": document.name, "cause": None, "message": ""}
     answer |= {column: plain(value.value) for column, value in row.items()}
@@ -130,12 +130,12 @@ def plain(value: Scalar) -> str | bool | None:
 
 
 def _without_values(name: str, cause: str, message: str) -> dict[str, Any]:
-    number = {column: plain(value.value) for column, value in _number_from(name).items()}
+    number = {column: plain(value.value) for column, value in number_in_name(name).items()}
     return {"file": name, "cause": cause, "message": message, **number, "periods": [], "flags": []}
 
 
-def _number_from(name: str) -> Mapping[str, Value]:
-    """The registered number that bulk products put into file names: `Prod223_3384_09355500_20221231.html`."""
+def number_in_name(name: str) -> Mapping[str, Value]:
+    """The registered number in a bulk product's file name, such as `Prod223_3384_09355500_20221231.html`."""
     numbers = [padded_number(one or other) for one, other in _NUMBER_IN_NAME.findall(name)]
     found = next((number for number in reversed(numbers) if number), None)
     return {REGISTERED_NUMBER: Value(found, Source(document=name), ("from_file_name",))} if found else {}

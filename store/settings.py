@@ -47,6 +47,8 @@ class Settings:
     """`postgresql://…`; None: the embedded server."""
     services_url: str | None
     """Where all services are asked instead of their own addresses: the sandbox."""
+    filings_root: Path | None
+    """Below it lie all folders of filings that lists may name; None: no such list can be made or run."""
     port: int
     public_url: str
     """Where people reach the console, for links in what is printed and sent."""
@@ -97,6 +99,7 @@ def read(environ: Mapping[str, str]) -> Settings:
     return Settings(
         database_url=_database_url(_text(environ, "DATABASE_URL")),
         services_url=_url(environ, "SLUICE_SERVICES_URL", "http://127.0.0.1:8100"),
+        filings_root=_folder(environ, "SLUICE_FILINGS_ROOT"),
         port=port,
         public_url=_url(environ, "PUBLIC_URL", "https://sluice.example.com") or f"http://127.0.0.1:{port}",
         trusted_proxies=_proxies(_text(environ, "TRUSTED_PROXIES") or "0"),
@@ -142,6 +145,16 @@ def _kept(kept: Path, make: Callable[[], str]) -> str:
 
 def _text(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name, "").strip()
+
+
+def _folder(environ: Mapping[str, str], name: str) -> Path | None:
+    text = _text(environ, name)
+    if not text:
+        return None
+    folder = Path(text)
+    if not folder.is_absolute() or not folder.is_dir():
+        raise BadSetting(f"{name} is {text}: it must be the absolute path of a folder that is there")
+    return folder
 
 
 def _database_url(text: str) -> str | None:

@@ -51,7 +51,13 @@ class Crew:
     """The share of its limit that the least used of the ready keys has used: 1.0 is all."""
     first_back: datetime | None
     rests_until: datetime | None
+    needs_key: bool
     took_ms: float | None
+
+    @property
+    def can_move(self) -> bool:
+        """Whether a job of the service can run at all, now or after a rest."""
+        return self.workers > 0 and (self.usable_keys > 0 or not self.needs_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,8 @@ def _stops(crew: Crew) -> Held | None:
         return Held("service", "the service rests until", crew.rests_until)
     if crew.workers == 0:
         return Held("workers", "no worker is running")
+    if not crew.needs_key:
+        return None
     if crew.usable_keys == 0:
         return Held("keys", "no usable key" if crew.keys else "no key yet")
     if crew.ready_keys == 0:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum
 
 from services.causes import CAUSES
-from services.registry import SERVICES
+from services.registry import SERVICES, needs_key
 from store.alerts import AlertSeen
 from store.keys import Headroom
 from store.states import Status
@@ -164,7 +164,7 @@ def _keys(look: Look) -> list[Need]:
         usable = [key for key in its if key.is_usable]
         works = service in look.services
         found += [_lost_key(key, len(usable), works) for key in its if key.state in ("invalid", "exhausted")]
-        if not its and works:
+        if not its and works and needs_key(service):
             detail = f"jobs that ask {title_of(service)} wait, none fails"
             title = f"No key of {title_of(service)} yet"
             found.append(Need(Severity.BAD, title, "/keys/new", detail, "keys"))

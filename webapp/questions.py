@@ -13,6 +13,7 @@ from typing import TypeVar
 import psycopg
 
 from services.causes import CAUSES, Advice
+from services.registry import needs_key
 from store import alerts, calls, jobs, key_tests, keys, ledger, lists, pulse, tally, workers
 from store.alerts import AlertSeen
 from store.calls import KeyCalls
@@ -185,5 +186,6 @@ class Look:
             fullest=min((used / limit.amount for limit, used in (k.tightest for k in ready)), default=0.0),
             first_back=min((k.rest_until for k in usable if k.rest_until), default=None),
             rests_until=self.resting.get(service),
+            needs_key=needs_key(service),
             took_ms=sum(took) / len(took) if took else None,
         )

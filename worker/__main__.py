@@ -26,6 +26,7 @@ from worker.calling import Caller
 from worker.heartbeat import Heartbeat, named
 from worker.http import Http
 from worker.permits import Permits
+from worker.reading import Files
 from worker.worker import Worker
 from worker.writer import Writer
 
@@ -74,11 +75,11 @@ class _Process:
         self.told_to_stop = False
         self.pool = database.pool(url, "sluice worker", POOL_SIZE)
         borrowed = connections.of_pool(self.pool)
-        http = Http(threads=asked.slots * 3)
+        http, files = Http(threads=asked.slots * 3), Files(settings.filings_root)
         self.writer = Writer(borrowed)
         self.permits = {name: Permits(name, asked.key_set, borrowed, vault) for name in asked.services}
         callers = {
-            name: Caller(SERVICES[name], settings.services_url, http, permits, self.writer, borrowed)
+            name: Caller(SERVICES[name], settings.services_url, http, permits, self.writer, borrowed, files)
             for name, permits in self.permits.items()
         }
         self.worker = Worker(callers, borrowed, slots=asked.slots, key_set=asked.key_set)

@@ -32,6 +32,7 @@ from store.cleaning import text
 from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
 from worker.permits import Permit, Permits
+from worker.reading import Files
 from worker.work import PutBack, Work
 from worker.writer import Writer
 
@@ -65,6 +66,7 @@ class Caller:
     permits: Permits
     writer: Writer
     connections: Connections
+    files: Files
 
     def ask(self, work: Work, call: Get, occurrence: int, kept: Callable[[threading.Event], None]) -> Answer:
         """The kept answer, or a new one, which `kept` is told of as soon as it is on its way to be stored.

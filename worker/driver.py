@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.extraction import Answer, CallFailed, Empty, Extraction, Failed, Fields, Get, Result
+from services.extraction import Answer, CallFailed, Empty, Extraction, Failed, Fields, Get, Read, Result
 
 MAX_CALLS = 200
 MAX_BYTES = 100_000_000
@@ -33,16 +33,19 @@ class TooMuch(Exception):
 
 
 Ask = Callable[[Get, int], Answer]
+Open = Callable[[Read], bytes]
 
 
 @dataclass(slots=True)
 class Driver:
     """One run of one extractor. `ask(call, occurrence)` answers a call or raises `CallFailed`, `Stopped`.
 
-    `executor` runs the calls of a yielded list side by side; it must not be the one that drives.
+    `read(file)` brings a file's bytes or raises `CallFailed`. `executor` runs the calls of a yielded list
+    side by side; it must not be the one that drives.
     """
 
     ask: Ask
+    read: Open
     executor: Executor
     _seen: Counter[bytes] = field(default_factory=Counter)
     _bytes: int = 0
@@ -67,22 +70,34 @@ class Driver:
             with suppress(Exception):  # open only if it is to end here; why must not be hidden on its way out
                 extraction.close()
 
-    def _answer(self, asked: Any) -> Answer | CallFailed | list[Answer | CallFailed]:
+    def _answer(self, asked: Any) -> Answer | CallFailed | bytes | list[Answer | CallFailed]:
         match asked:
             case Get():
                 return self._single(asked)
+            case Read():
+                return self._file(asked)
             case list() | tuple():
                 return self._side_by_side(asked)
             case _:
-                raise BadExtractor(f"extract() yielded {asked!r:.80}; it may yield calls and lists of calls")
+                raise BadExtractor(
+                    f"extract() yielded {asked!r:.80}; it may yield calls, lists of them, files"
+                )
 
     def _single(self, call: Get) -> Answer | CallFailed:
         try:
             answer = self.ask(call, self._occurrence(call))
         except CallFailed as error:
             return error
-        self._count(answer)
+        self._count(len(answer.body))
         return answer
+
+    def _file(self, file: Read) -> bytes | CallFailed:
+        try:
+            data = self.read(file)
+        except CallFailed as error:
+            return error
+        self._count(len(data))
+        return data
 
     def _side_by_side(self, calls: Sequence[Get]) -> list[Answer | CallFailed]:
         items = [(call, self._occurrence(call)) for call in calls]
@@ -94,7 +109,7 @@ class Driver:
         for answer in answers:
             match answer:
                 case Answer():
-                    self._count(answer)
+                    self._count(len(answer.body))
                     yield answer
                 case CallFailed():
                     yield answer
@@ -109,8 +124,8 @@ class Driver:
         self._seen[call.fingerprint] += 1
         return self._seen[call.fingerprint]
 
-    def _count(self, answer: Answer) -> None:
-        self._bytes += len(answer.body)
+    def _count(self, size: int) -> None:
+        self._bytes += size
         if self._bytes > MAX_BYTES:
             raise TooMuch(f"answers of more than {MAX_BYTES // 1_000_000} MB for one company")
 

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass
 
-from services.extraction import Answer, CallFailed, Company, Extraction, Fields, Get, Options, Result
+from services.extraction import Answer, CallFailed, Company, Extraction, Fields, Get, Options, Read, Result
 from store.claims import Settlement
 from worker.calling import Caller
 from worker.driver import BadExtractor, Driver, TooMuch
@@ -69,17 +69,20 @@ class Runner:
                     work.check()
             return caller.ask(work, call, occurrence, on_their_way.append)
 
+        def read(file: Read) -> bytes:
+            return caller.files.read(claim.options["folder"], file.member)
+
         company = Company(claim.company, claim.name, claim.extra)
         options = Options(tuple(claim.fields), claim.options)
         extraction = caller.service.extract(company, options)
         if claim.key_id is not None:
             extraction = first_answer(extraction)
-        return Driver(ask, self.side_by_side).run(extraction)
+        return Driver(ask, read, self.side_by_side).run(extraction)
 
 
 def first_answer(extraction: Extraction) -> Extraction:
     """The extraction up to its first answer, whatever that is: it proves a key, at the price of a call."""
     with closing(extraction):
         asked = next(extraction)
-        yield asked if isinstance(asked, Get) else asked[0]
+        yield asked if isinstance(asked, Get | Read) else asked[0]
         return Fields({})

@@ -12,6 +12,7 @@ from monitor.episodes import Damping
 from monitor.rule import Finding, Rule
 from monitor.seen import KeyFacts, Snapshot
 from monitor.words import because, count, duration, moment, quoted, titled
+from services.registry import needs_key
 from store.alerts import Severity
 
 LONG_REST_SECONDS = 600.0
@@ -72,13 +73,11 @@ def rate_limited(snapshot: Snapshot) -> Iterator[Finding]:
 
 def none_usable(snapshot: Snapshot) -> Iterator[Finding]:
     """Jobs could run and no key of their service can be used."""
-    for service in sorted({seen.service for seen in snapshot.lists}):
+    for service in filter(needs_key, sorted({seen.service for seen in snapshot.lists})):
         due = snapshot.due_lists(service)
         keys = [key for key in snapshot.keys if key.service == service]
         if not due or any(k.state == "active" and k.rest_seconds <= SHORT_REST_SECONDS for k in keys):
             continue
-        if not keys and any(seen.ended_recent for seen in due):
-            continue  # it needs none
         waiting = count(sum(seen.pending for seen in due), "job")
         rests = [key.rest_seconds for key in keys if key.state == "active"]
         back = f", the first is back in {duration(min(rests))}" if rests else ""

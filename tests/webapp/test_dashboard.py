@@ -283,7 +283,7 @@ def test_a_forecast_is_a_range_in_the_future(minutes: list[int], left: int, seco
     assert when is None or 0 < when.low_seconds < when.high_seconds
 
 
-CREW = Crew(3, 24, 10, 2, 2, 2, 0.5, None, None, None)
+CREW = Crew(3, 24, 10, 2, 2, 2, 0.5, None, None, True, None)
 
 
 def crew(**changes: object) -> Crew:

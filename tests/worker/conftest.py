@@ -45,6 +45,7 @@ from worker.connections import Connections
 from worker.heartbeat import Heartbeat
 from worker.http import Http
 from worker.permits import Permits
+from worker.reading import Files
 from worker.work import Work
 from worker.worker import Worker
 from worker.writer import Writer
@@ -304,7 +305,7 @@ def a_worker(
         borrowed = borrow(url)
         writer = Writer(borrowed)
         permits = Permits(REGISTRY, None, borrowed, vault)
-        caller = Caller(service, services_url, Http(slots * 3), permits, writer, borrowed)
+        caller = Caller(service, services_url, Http(slots * 3), permits, writer, borrowed, Files(None))
         worker = Worker({REGISTRY: caller}, borrowed, slots=slots, key_set=None)
         new = uuid4()
         who = Identity(new, f"test · {new.hex[-4:]}", "test", os.getpid(), "0", None, [REGISTRY], slots)

@@ -27,6 +27,7 @@ from worker.calling import Caller
 from worker.connections import Connections
 from worker.http import Http
 from worker.permits import Permits
+from worker.reading import Files
 from worker.work import ClaimLost, OutOfTime, PutBack, Work
 from worker.writer import Writer
 
@@ -92,7 +93,7 @@ def caller(
     with ExitStack() as running:
         running.enter_context(alongside(lambda: writer.run(lambda _settlement, _won: None), writer.stop))
         running.enter_context(alongside(permits.run, permits.stop))
-        yield Caller(a_service(), serve(register.answer), Http(4), permits, writer, borrowed)
+        yield Caller(a_service(), serve(register.answer), Http(4), permits, writer, borrowed, Files(None))
 
 
 @pytest.fixture

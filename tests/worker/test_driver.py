@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from services.extraction import Answer, CallFailed, Empty, Extraction, Failed, Fields, Get, Value
+from services.extraction import Answer, CallFailed, Empty, Extraction, Failed, Fields, Get, Read, Value
 from worker import driver
 from worker.driver import BadExtractor, Driver, Stopped, TooMuch
 from worker.work import ClaimLost, PutBack
@@ -22,6 +22,10 @@ def _echo(call: Get, occurrence: int) -> Answer:
     return Answer(200, f"{call.path} {occurrence}".encode())
 
 
+def _no_file(file: Read) -> bytes:
+    raise CallFailed("not_available", f"{file.member} is not here")
+
+
 @pytest.fixture(scope="module")
 def executor() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(4) as executor:
@@ -32,8 +36,8 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 def drive(executor: ThreadPoolExecutor) -> Callable[..., Any]:
     """`drive(extraction, ask)`: what comes of it."""
 
-    def run(extraction: Any, ask: driver.Ask = _echo) -> Any:
-        return Driver(ask, executor).run(extraction)
+    def run(extraction: Any, ask: driver.Ask = _echo, read: driver.Open = _no_file) -> Any:
+        return Driver(ask, read, executor).run(extraction)
 
     return run
 
@@ -287,7 +291,7 @@ def test_what_is_no_call_has_its_own_words_and_costs_nothing(drive: Callable[...
         yield rubbish
         return DONE
 
-    with pytest.raises(BadExtractor, match="may yield calls and lists of calls") as error:
+    with pytest.raises(BadExtractor, match="may yield calls") as error:
         drive(extract(), ask)
     assert (asked, len(str(error.value)) < 200) == ([], True)
 

@@ -10,7 +10,7 @@ import psycopg
 from flask import current_app
 from flask.cli import with_appcontext
 
-from services.registry import SERVICES
+from services.registry import SERVICES, needs_key
 from store import database, keys, lists, workers
 from store.settings import BadSetting, Settings
 from store.vault import Vault
@@ -106,7 +106,7 @@ def _keys(conn: psycopg.Connection) -> Iterator[Finding]:
     """A service without a usable key is wrong when an active list asks it, or when no service has one."""
     seen = keys.see(conn)
     asked = {one.service for one in lists.see(conn) if one.state == "active"}
-    for name in sorted({*SERVICES, *asked}):
+    for name in filter(needs_key, sorted({*SERVICES, *asked})):
         of_service = [key for key in seen if key.service == name]
         usable = sum(key.is_usable for key in of_service)
         found = (

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import click
 import psycopg
+from flask import current_app
 
 from services.company_lists import CompanyList
+from services.registry import needs_key
 from store import keys, workers
-from store.lists import ListSeen
+from store.lists import ListSeen, NewList
+from webapp import folders
 from webapp.commands.console import counted, one_line, shown, typed, warn
 from webapp.uploads import Stored, how_read, what_became
 
@@ -41,17 +44,42 @@ def report(stored: Stored, companies: CompanyList, file: Path) -> None:
         already = f", {there:,} there already" if there else ""
         click.echo(f"{made} “{name}”: {counted(stored.added, 'new company', 'new companies')}{already}.")
     click.echo(f"{one_line(what_became(companies))}.")
-    for reject in companies.rejects[:SHOWN]:
-        click.echo(f"  line {reject.line}: {shown(reject.reason, 120)}")
-    if companies.rejects:
-        click.echo(f"  All of them: flask lists rejects {typed(stored.of.name)}")
+    _show_rejects([(f"line {one.line}", one.reason) for one in companies.rejects[:SHOWN]], stored.of.name)
+
+
+def _show_rejects(rejects: Sequence[tuple[str, str]], name: str) -> None:
+    for what, reason in rejects:
+        click.echo(f"  {shown(what)}: {shown(reason, 120)}")
+    if rejects:
+        click.echo(f"  All of them: flask lists rejects {typed(name)}")
+
+
+def folder(conn: psycopg.Connection, new: NewList, target: Path) -> Stored:
+    """Make the list of the filings in a folder or archive, and say what became of each file."""
+    root = current_app.extensions["database"].settings.filings_root
+    of = folders.walk(root, target)
+    stored = folders.store(conn, new, root, of)
+    there = of.found - stored.added
+    name = shown(stored.of.name)
+    if stored.added == 0:
+        click.echo(
+            f"Nothing changed: “{name}” has the {counted(of.found, 'filing')} of {shown(target.name)}."
+        )
+    else:
+        already = f", {there:,} there already" if there else ""
+        made = "Made" if stored.is_new else "Added to"
+        click.echo(f"{made} “{name}”: {counted(stored.added, 'new filing')}{already}.")
+    click.echo(f"{counted(of.left_out, 'other file')} left out, {counted(of.rejected, 'file')} rejected.")
+    _show_rejects([(one.content, one.reason) for one in of.rejects[:SHOWN]], stored.of.name)
+    return stored
 
 
 def warn_of_waiting(conn: psycopg.Connection, one: ListSeen, will_watch: bool) -> None:
     """Say why the list's jobs will not run, when that can be seen."""
     if one.state in ("paused", "cancelled"):
         warn(f"the list is {one.state}. To go on: flask lists resume {typed(one.name)}")
-    if not any(key.service == one.service and key.is_usable for key in keys.see(conn)):
+    usable = any(key.service == one.service and key.is_usable for key in keys.see(conn))
+    if needs_key(one.service) and not usable:
         warn(
             f"there is no usable key of {one.service}: jobs will wait, none fails. "
             f"Add one: flask keys add {one.service} --label NAME"

@@ -41,6 +41,8 @@ def keys() -> None:
 def add(service: str, label: str, given: tuple[str, ...], account: str | None, key_set: str | None) -> None:
     """Add a key of SERVICE. Its secret is read from standard input, or asked for on a terminal."""
     asked = service_named(service)
+    if not asked.needs_key:
+        raise click.ClickException(f"{service} is read without a key.")
     wanted = [limits.parse(text) for text in given]
     settings: Settings = current_app.extensions["database"].settings
     vault = Vault(settings.master_keys())

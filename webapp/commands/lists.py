@@ -8,6 +8,7 @@ import click
 import psycopg
 
 from services.causes import CAUSES
+from services.filings_folder import FILINGS_FOLDER
 from store import jobs
 from store import lists as store
 from store.lists import ListSeen
@@ -42,12 +43,18 @@ def import_list(
     priority: int | None,
     wait: bool,
 ) -> None:
-    """Make a list of the companies in FILE (CSV, TSV or XLSX), or add what is new to it."""
+    """Make a list of the companies in FILE (CSV, TSV or XLSX), or add what is new to it.
+
+    For filings_folder, FILE is a folder or an archive of filings, and each filing is a job.
+    """
     new = uploads.plan(name, service, imports.options(options), fields, priority or 0)
-    companies = uploads.read(file.read_bytes(), file.name, service)
     with connection() as conn:
-        stored = uploads.store(conn, new, companies)
-        imports.report(stored, companies, file)
+        if service == FILINGS_FOLDER.name:
+            stored = imports.folder(conn, new, file)
+        else:
+            companies = uploads.read(file.read_bytes(), file.name, service)
+            stored = uploads.store(conn, new, companies)
+            imports.report(stored, companies, file)
         if priority not in (None, stored.of.priority):
             warn(f"the list is there already, and its priority stays {stored.of.priority}.")
         imports.warn_of_waiting(conn, stored.of, wait)

@@ -53,10 +53,13 @@ def a_name() -> list[object]:
     return [Length(max=LONGEST_NAME, message=f"At most {LONGEST_NAME} characters."), printable]
 
 
+KEYED = [one for one in SERVICES.values() if one.needs_key]
+
+
 class NewKey(FlaskForm):  # type: ignore[misc]
     """`secret` is the one field that no answer holds, whatever is wrong with the others."""
 
-    service = SelectField("Service", choices=[SelectChoice(one.name, one.title) for one in SERVICES.values()])
+    service = SelectField("Service", choices=[SelectChoice(one.name, one.title) for one in KEYED])
     label = StringField("Label", [DataRequired("Give the key a label."), *a_name()], filters=[stripped])
     secret = PasswordField("Secret", filters=[stripped])
     limits = StringField("Limits", filters=[stripped])
@@ -161,7 +164,7 @@ def _add(form: NewKey) -> int | None:
 
 
 def _form(form: NewKey) -> str:
-    return render_page("keys/new.html", "keys.new", form=form, services=SERVICES.values())
+    return render_page("keys/new.html", "keys.new", form=form, services=KEYED)
 
 
 @blueprint.get(ONE)

@@ -36,11 +36,13 @@ blueprint = Blueprint("list_uploads", __name__)
 LARGEST_UPLOAD_BYTES = 50 * 1024 * 1024
 REJECTS_SHOWN = 20
 LONGEST_FILE_NAME = 60
+# Of folders on the server's disk lists are made there: flask lists import.
+CHOICES = [SelectChoice(one.name, one.title) for one in SERVICES.values() if one.needs_key]
 
 
 class NewList(FlaskForm):  # type: ignore[misc]
     name = StringField("Name", filters=[lambda text: (text or "").strip()])
-    service = SelectField("Service", choices=[SelectChoice(one.name, one.title) for one in SERVICES.values()])
+    service = SelectField("Service", choices=CHOICES)
     file = FileField("File", [FileRequired("Choose a file.")])
 
     def validate_name(self, field: StringField) -> None:

@@ -89,8 +89,7 @@ def _rows(look: Look, seen: Sequence[ListSeen]) -> list[Row]:
     for one in seen:
         its, speed, crew = jobs[one.id], pace(minutes[one.id], look.as_of), look.crew(one.service)
         held = held_back(one.state, its.left, crew)
-        can_move = crew.workers > 0 and crew.usable_keys > 0
-        moves = one.state == "active" and can_move and (held is None or held.until is None)
+        moves = one.state == "active" and crew.can_move and (held is None or held.until is None)
         when = ready(its.left, its.ended, speed, look.as_of) if moves else None
         rows.append(Row(one, title_of(one.service), its, speed, when, held))
     return rows
