@@ -96,10 +96,10 @@ def _only(wanted: tuple[str, ...], row: Mapping[str, Value]) -> dict[str, Value]
 
 
 def _fields() -> tuple[Field, ...]:
-    """Those of UK accounts, then those that only the SEC's have. None is required: a row is of one kind."""
+    """Those of UK accounts, then those that only the SEC's have. Required is what both kinds of row have."""
     both = {field.name: field for one in (COMPANIES_HOUSE, SEC_EDGAR) for field in reversed(one.fields)}
     ordered = dict.fromkeys(field.name for one in (COMPANIES_HOUSE, SEC_EDGAR) for field in one.fields)
-    return tuple(Field(name, both[name].kind) for name in ordered)
+    return tuple(Field(name, both[name].kind, required=name == "period_end") for name in ordered)
 
 
 def _no_key(_secret: str) -> Mapping[str, str]:

@@ -152,8 +152,8 @@ def _folder(environ: Mapping[str, str], name: str) -> Path | None:
     if not text:
         return None
     folder = Path(text)
-    if not folder.is_absolute() or not folder.is_dir():
-        raise BadSetting(f"{name} is {text}: it must be the absolute path of a folder that is there")
+    if not folder.is_absolute():
+        raise BadSetting(f"{name} is {text}: it must be an absolute path")
     return folder
 
 

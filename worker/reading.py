@@ -47,8 +47,10 @@ class Files:
             if not path.is_dir():
                 if not path.resolve().is_relative_to(self._root):
                     raise CallFailed("not_available", f"{member} lies outside SLUICE_FILINGS_ROOT.")
+                if path.exists() and not path.is_file():
+                    break
                 return path, "/".join(parts[place:])
-        raise CallFailed("not_available", f"{member} is a folder.")
+        raise CallFailed("not_available", f"{member} is no file.")
 
     def _whole(self, path: Path) -> bytes:
         with path.open("rb") as file:

@@ -148,7 +148,7 @@ CASES = [
     Case("no_usable_key", {"keys": (a_key(rest_seconds=900.0),)},
          "service:uk", "critical", "the first is back in 15 min"),
     Case("no_usable_key", {"keys": (), "lists": (NOTHING_MOVES,)}, "service:uk", "critical"),
-    no("no_usable_key", "a service that needs none", keys=()),
+    no("no_usable_key", "a service that needs none", keys=(), lists=(a_list(service="filings_folder"),)),
     no("no_usable_key", "no work", keys=(a_key(state="invalid"),), lists=()),
     Case("quota_short", {"keys": (a_key(amounts=(20_000,), per_seconds=(86400.0,), used=(6000,)),)},
          "service:uk", "warning", "about 14,840 calls for 7,420 jobs, 14,000 left"),

@@ -22,6 +22,12 @@ def service(request: pytest.FixtureRequest) -> Service:
     return SERVICES[request.param]
 
 
+@pytest.fixture(params=[name for name, one in SERVICES.items() if one.needs_key])
+def called(request: pytest.FixtureRequest) -> Service:
+    """A service that is called, under a key."""
+    return SERVICES[request.param]
+
+
 def causes_named_in_code() -> Iterator[tuple[str, str, str]]:
     """(file, class, cause) of every ending that is written with its cause."""
     for file in sorted(Path(services.__file__).parent.glob("*.py")):
@@ -59,14 +65,14 @@ def test_a_secret_that_is_blank_or_has_lines_is_refused_with_a_sentence(service:
         assert service.check_secret(secret)
 
 
-def test_a_name_with_blanks_is_no_company_number(service: Service) -> None:
+def test_a_name_with_blanks_is_no_company_number(called: Service) -> None:
     with pytest.raises(BadNumber):
-        service.identify("Best Money Holding Limited")
+        called.identify("Best Money Holding Limited")
 
 
-def test_hosts_are_secure_addresses_without_a_path(service: Service) -> None:
-    assert service.hosts
-    for address in service.hosts.values():
+def test_hosts_are_secure_addresses_without_a_path(called: Service) -> None:
+    assert called.hosts
+    for address in called.hosts.values():
         assert address.startswith("https://")
         assert address.count("/") == 2
 

@@ -129,7 +129,7 @@ def test_thirty_percent_bad_rows_are_all_kept_with_reasons(run: Run, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--service", "nix"), "no service “nix”. Services: companies_house, sec_edgar."),
+        (("--service", "nix"), "no service “nix”. Services: companies_house, filings_folder, sec_edgar."),
         (("--service", "sec_edgar", "--option", "nix=1"), "no option “nix”. Options: restatements."),
         (("--service", "sec_edgar", "--option", "restatements=x"), "it must be last or first"),
         (("--service", "sec_edgar", "--option", "first"), "write NAME=VALUE"),

@@ -63,7 +63,7 @@ def folder(conn: psycopg.Connection, new: NewList, target: Path) -> Stored:
     name = shown(stored.of.name)
     if stored.added == 0:
         click.echo(
-            f"Nothing changed: “{name}” has the {counted(of.found, 'filing')} of {shown(target.name)}."
+            f"Nothing changed: “{name}” has all of {shown(target.name)}."
         )
     else:
         already = f", {there:,} there already" if there else ""
