@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.dashboards import fifty_dashboards
 from bench.figure import Figure
+from bench.folder import folder_vs_parsing
 
 FIGURES: tuple[Figure, ...] = (
     Figure(
@@ -14,5 +15,14 @@ FIGURES: tuple[Figure, ...] = (
         0.25,
         "1 min",
         fifty_dashboards,
+    ),
+    Figure(
+        "folder_vs_parsing",
+        "2,000 filings of an archive through the queue with 2 workers, against parsing alone",
+        "x",
+        "at least",
+        0.7,
+        "1 min",
+        folder_vs_parsing,
     ),
 )

@@ -35,7 +35,11 @@ PACK = packed({"one.html": b"<one/>", "deep/x_CIC.zip": INNER, "a.xsd": b"<schem
 
 def test_the_documents_of_a_pack_are_named_as_reading_it_whole_names_them() -> None:
     found = list(names("pack.zip", io.BytesIO(PACK)))
-    assert found == ["pack.zip/one.html", "pack.zip/deep/x_CIC.zip/CIC-1/accounts/a.xhtml", "pack.zip/odd.zip"]
+    assert found == [
+        "pack.zip/one.html",
+        "pack.zip/deep/x_CIC.zip/CIC-1/accounts/a.xhtml",
+        "pack.zip/odd.zip",
+    ]
     assert found == [one.name for one in documents("pack.zip", PACK)]
 
 
@@ -47,7 +51,9 @@ def test_each_named_document_is_read_as_reading_the_pack_whole_reads_it() -> Non
 
 
 @given(
-    st.dictionaries(st.text("abc/.é", min_size=1, max_size=8).filter(lambda n: n[-1] != "/"), st.binary(max_size=9))
+    st.dictionaries(
+        st.text("abc/.é", min_size=1, max_size=8).filter(lambda n: n[-1] != "/"), st.binary(max_size=9)
+    )
 )
 def test_whatever_the_names_are_what_is_named_can_be_read(members: dict[str, bytes]) -> None:
     data = packed(members)

@@ -62,9 +62,7 @@ def folder(conn: psycopg.Connection, new: NewList, target: Path) -> Stored:
     there = of.found - stored.added
     name = shown(stored.of.name)
     if stored.added == 0:
-        click.echo(
-            f"Nothing changed: “{name}” has all of {shown(target.name)}."
-        )
+        click.echo(f"Nothing changed: “{name}” has all of {shown(target.name)}.")
     else:
         already = f", {there:,} there already" if there else ""
         made = "Made" if stored.is_new else "Added to"
