@@ -46,9 +46,9 @@ PERIODS = {
 }
 ROW = (
     '<tr><td>{tag}</td><td><ix:nonFraction contextRef="end" name="core:{tag}" unitRef="GBP" decimals="0" '
-    'format="ixt:num-dot-decimal">{now:,}</ix:nonFraction></td><td>'
-    '<ix:nonFraction contextRef="before" name="core:{tag}" unitRef="GBP" decimals="0" format="ixt:num-dot-decimal">{before:,}</ix:nonFraction></td>'
-    "</tr>\n"
+    'format="ixt:num-dot-decimal">{now:,}</ix:nonFraction></td><td><ix:nonFraction contextRef="before" '
+    'name="core:{tag}" unitRef="GBP" decimals="0" '
+    'format="ixt:num-dot-decimal">{before:,}</ix:nonFraction></td></tr>\n'
 )
 NOTE = "<p>Note {n}. {words}</p>\n"
 WORDS = (
