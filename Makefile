@@ -1,5 +1,5 @@
 # Everything that can be done with a checkout. `make` lists it.
-# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest), JOBS (test processes), ONLY (figures).
+# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest, run and chaos), JOBS (test processes), ONLY (figures).
 
 PYTHON ?= python3
 TESTS ?= tests
@@ -12,7 +12,7 @@ DEBIAN := var/debian/.asked
 COMPILE = $(BIN)/pip-compile --quiet --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test bench check lint types contracts fmt lock clean
+.PHONY: help setup run demo test chaos bench check lint types contracts fmt lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ demo: $(INSTALLED) ## run everything on sample lists to the end, print a summary
 
 test: setup ## run the tests: make test TESTS=tests/store ARGS="-k claim"
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(ARGS)
+
+chaos: $(INSTALLED) ## break everything at random for minutes, then judge: make chaos ARGS="--seed 7 --seconds 120"
+	@$(BIN)/python -m tests.system.chaos $(ARGS)
 
 bench: $(INSTALLED) ## measure the promised figures, some minutes each: make bench ONLY=id,id
 	@$(BIN)/python -m bench --only "$(ONLY)"
@@ -65,7 +68,7 @@ $(INSTALLED): requirements.txt requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-dev.txt
 	@touch $@
 
-# PostgreSQL 15, nginx and systemd-analyze for tests; they skip without them. A failed try is not repeated: `make clean` forgets it.
+# PostgreSQL 15, PgBouncer, nginx and systemd-analyze for tests; they skip without them. A failed try is not repeated: `make clean` forgets it.
 $(DEBIAN): deploy/debian.sh
 	@deploy/debian.sh var/debian || true
 	@mkdir -p var/debian && touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -28,7 +29,8 @@ TABLES = """
 SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
 AND NOT relispartition AND relname <> 'alembic_version'
 """
-DEBIAN = Binaries(ROOT / "var" / "debian", "usr/lib/postgresql/15/bin")
+UNPACKED = ROOT / "var" / "debian"
+DEBIAN = Binaries(UNPACKED, "usr/lib/postgresql/15/bin")
 
 
 def pytest_report_header() -> str:
@@ -72,6 +74,26 @@ def debian_binaries() -> Binaries:
             pytest.fail(reason)
         pytest.skip(reason)
     return DEBIAN
+
+
+@pytest.fixture(scope="session")
+def debian_tool() -> Callable[..., list[str]]:
+    """`debian_tool("nginx")`: a command that runs it, from this system or as `make setup` unpacked it."""
+
+    def command(name: str) -> list[str]:
+        if there := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
+            return [there]
+        for unpacked in (UNPACKED / "usr" / "sbin" / name, DEBIAN / "usr" / "bin" / name):
+            if unpacked.exists():
+                libraries = [str(path) for path in UNPACKED.glob("usr/lib/*-linux-gnu")]
+                libraries += [f"{path}/systemd" for path in libraries]
+                return ["env", f"LD_LIBRARY_PATH={':'.join(libraries)}", str(unpacked)]
+        reason = f"{name} is neither installed nor in var/debian"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    return command
 
 
 @pytest.fixture(scope="session")
