@@ -34,7 +34,10 @@ Cells = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Positions from 0. The first of `number` that is not blank in a row holds the company's number."""
+    """Positions from 0. The first of `number` that is not blank in a row holds the company's number.
+
+    `number` is empty where companies are named only.
+    """
 
     number: tuple[int, ...]
     name: int | None
@@ -49,12 +52,13 @@ class Layout:
     columns: Columns | None
 
 
-def layout(rows: Sequence[Cells], identify: Identify) -> Layout:
+def layout(rows: Sequence[Cells], identify: Identify, by_name: bool = False) -> Layout:
     """Heading and columns of a table, guessed from its first rows (none of them blank).
 
     The number is found by its heading, else by content: most cells identify, and it has the most
     different ones. The name is found by its heading, else it is the first other column of words.
-    `columns` is None when there is no such number; `headers` are then the first row's cells.
+    `columns` is None when there is no such number; `headers` are then the first row's cells. With `by_name`
+    a name will do: a column that is headed as one holds names even where they look like tickers.
     """
     width = max(map(len, rows))
     heading = _heading(rows, identify)
@@ -62,6 +66,12 @@ def layout(rows: Sequence[Cells], identify: Identify) -> Layout:
     body = rows if heading is None else rows[heading + 1 :]
     contents = [_content([_cell(row, i) for row in body], identify) for i in range(width)]
     number = _number_columns(words, contents)
+    if by_name and not any(words[i] in _NUMBER_WORDS for i in number):
+        name = _name_column(words, contents, ())
+        if name is not None and (not number or words[name] in _NAME_WORDS):
+            number = () if name in number or not number else number
+            headers = _headers(rows[heading] if heading is not None else (), width)
+            return Layout(heading, headers, Columns(number, name))
     if not number:
         return Layout(heading, _headers(rows[heading or 0], width), None)
     headers = _headers(rows[heading] if heading is not None else (), width)

@@ -132,7 +132,7 @@ def test_a_company_whose_asked_fields_are_all_missing_is_not_empty() -> None:
 
 def test_the_first_filed_value_is_an_option() -> None:
     assert values(run("7", Answer(200, FACTS), fields=("net_income",))[1]) == {"net_income": 6}
-    first = run("7", Answer(200, FACTS), fields=("net_income",), restatements="first")[1]
+    first = run("7", Answer(200, FACTS), fields=("net_income",), **{"as": "first"})[1]
     assert values(first) == {"net_income": 5}
 
 

@@ -130,8 +130,11 @@ def test_thirty_percent_bad_rows_are_all_kept_with_reasons(run: Run, tmp_path: P
     ("arguments", "says"),
     [
         (("--service", "nix"), "no service “nix”. Services: companies_house, sec_edgar."),
-        (("--service", "sec_edgar", "--option", "nix=1"), "no option “nix”. Options: restatements."),
-        (("--service", "sec_edgar", "--option", "restatements=x"), "it must be last or first"),
+        (
+            ("--service", "sec_edgar", "--option", "nix=1"),
+            "no option “nix”. Options: frequency, year, periods, as.",
+        ),
+        (("--service", "sec_edgar", "--option", "as=x"), "it must be latest or first"),
         (("--service", "sec_edgar", "--option", "first"), "write NAME=VALUE"),
         (("--service", "sec_edgar", "--field", "turnover"), "no field “turnover”. Fields: entity_name, cik,"),
     ],
@@ -151,11 +154,11 @@ def test_fields_and_options_are_stored_and_a_list_of_others_is_not_overwritten(
     run: Run, companies: Path, committed: psycopg.Connection
 ) -> None:
     chosen = ("--field", "shareholder_funds", "--field", "balance_sheet_date", "--priority", "7")
-    assert import_list(run, companies, *chosen, "--option", "made_up_date=2020-03-31").exit_code == 0
+    assert import_list(run, companies, *chosen, "--option", "made_up_to=2020-03-31").exit_code == 0
     stored = committed.execute("SELECT fields, required, options, priority FROM list").fetchone()
     fields = ["shareholder_funds", "balance_sheet_date"]
-    assert stored == (fields, ["balance_sheet_date", "shareholder_funds"], {"made_up_date": "2020-03-31"}, 7)
-    assert_refused(import_list(run, companies), "of other options: made_up_date=2020-03-31")
+    assert stored == (fields, ["balance_sheet_date", "shareholder_funds"], {"made_up_to": "2020-03-31"}, 7)
+    assert_refused(import_list(run, companies), "of other options: made_up_to=2020-03-31")
 
 
 def test_hostile_text_breaks_no_output(run: Run, tmp_path: Path, end_jobs: EndJobs) -> None:
