@@ -15,7 +15,7 @@ _GROUPED = re.compile(r"([0-9]{1,3}(?:(['’.,])[0-9]{3})(?:\2[0-9]{3})*)(?:[.,]
 _DAY = re.compile(
     r"[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}(?:00:00:00)?|[0-9]{1,2}-[A-Z]{3}(?:-[0-9]{2,4})?|[A-Z]{3}-[0-9]{2,4}"
 )
-_MONTHS = frozenset("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split())
+_MONTHS = frozenset(["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"])
 _SCIENTIFIC = re.compile(r"([0-9])(?:[.,]([0-9]+))?E\+?([0-9]{1,3})")
 _CIK = re.compile(r"(?:CIK)?[:#=]?([0-9]+)")
 _TICKER = re.compile(r"[A-Z][A-Z0-9]{0,6}(-[A-Z0-9]{1,3})?")

@@ -22,7 +22,8 @@ _STATE: Final = re.compile(
 )  # the SEC tells namesakes apart: "ACE LTD /DE/"
 _DROPPED: Final = re.compile(r"['’.`]|\(.*?\)")
 _LEGAL_FORMS: Final = frozenset(
-    "inc incorporated corp corporation co company ltd limited plc llc lp sa ag nv se spa ab asa oyj".split()
+    {"inc", "incorporated", "corp", "corporation", "co", "company", "ltd", "limited", "plc", "llc", "lp"}
+    | {"sa", "ag", "nv", "se", "spa", "ab", "asa", "oyj"}
 )
 
 

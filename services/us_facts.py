@@ -84,7 +84,9 @@ def row(facts: Mapping[str, Any], fields: Sequence[str], wanted: Wanted) -> dict
     if not ends:
         return {}
     year_ends = ends[:1] if wanted.length == YEAR else filed.year_ends[-1:]
-    known = _entity(facts) | {"fiscal_year_end": Value(f"{end:%m-%d}") for end in year_ends}
+    known = _entity(facts)
+    if year_ends:
+        known["fiscal_year_end"] = Value(f"{year_ends[0]:%m-%d}")
     for back, end in enumerate(ends[: earlier.furthest(fields) + 1]):
         values = {field: series[field][end] for field in SERIES if end in series[field]}
         columns = _period(end, list(values.values())) | values

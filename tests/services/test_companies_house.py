@@ -149,7 +149,7 @@ def test_a_balance_sheet_date_can_be_chosen_and_pages_are_asked_for_only_then() 
         history(wanted, total=3),
         metadata(),
         Answer(200, DOCUMENT),
-        settings={"made_up_date": "2020-03-31"},
+        settings={"made_up_to": "2020-03-31"},
     )
     assert isinstance(result, Fields)
     assert [call.params[-1] for call in asked[:2]] == [("items_per_page", "100"), ("start_index", "2")]
@@ -185,7 +185,7 @@ def test_every_way_to_hold_nothing_has_its_cause(
 
 
 def test_accounts_of_a_date_that_was_never_filed_are_no_accounts() -> None:
-    assert failed(history(filing()), settings={"made_up_date": "1999-01-01"}) == (Empty, "no_accounts")
+    assert failed(history(filing()), settings={"made_up_to": "1999-01-01"}) == (Empty, "no_accounts")
 
 
 def test_recorded_answers_without_document_are_understood(corpus: Path) -> None:
