@@ -74,11 +74,11 @@ def row(facts: Mapping[str, Any], fields: Sequence[str], wanted: Wanted) -> dict
     Besides `SERIES` there are entity_name, cik (digits without leading zeros), fiscal_year_end (MM-DD),
     period_start, period_end, form, filed and accession (of the report that most values are from); what was
     not reported is absent. Empty when no report of such periods holds a number. A company without a whole
-    period yet has its last balance sheet.
+    year yet has its last balance sheet.
     """
     filed = _filed(facts, wanted)
     series = _series(filed)
-    ends = _ends(series)
+    ends = _ends(series, wanted.length)
     if wanted.year is not None:
         ends = ends_in_year(ends, filed.year_ends, wanted.year)
     if not ends:
@@ -108,10 +108,12 @@ def _series(filed: Filed) -> dict[str, Series]:
     return series
 
 
-def _ends(series: Mapping[str, Series]) -> list[date]:
+def _ends(series: Mapping[str, Series], length: Length) -> list[date]:
     """The ends of the reported periods, the latest first."""
     periods = Counter(end for field in ("revenue", *FLOWS) for end in series[field])
-    return distinct(periods or Counter(end for field in INSTANTS for end in series[field]))
+    if not periods and length == YEAR:
+        periods = Counter(end for field in INSTANTS for end in series[field])
+    return distinct(periods)
 
 
 def _entity(facts: Mapping[str, Any]) -> dict[str, Value]:
