@@ -87,12 +87,13 @@ def sec_name(text: str) -> str:
 
     Raises `BadNumber` for what is no name: blank, too long, no letters, or a spreadsheet's N/A.
     """
-    name = " ".join(_INVISIBLE.sub(" ", text).split()).strip(_QUOTES).strip()
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    name = " ".join(shown.split()).strip(_QUOTES).strip().upper()
     if len(name) > _LONGEST_NAME_CHARACTERS:
         raise BadNumber(f"{_shown(text)} is {len(name):,} characters long; that is no company's name.")
     if len(_LETTER.findall(name)) < 2 or _NO_NAME.fullmatch(name):  # noqa: PLR2004 - one letter is no name
         raise BadNumber(f"{_shown(text)} is no company's name." if name else "Number and name are blank.")
-    return name.upper()
+    return name
 
 
 def lei(text: str) -> str:

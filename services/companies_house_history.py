@@ -5,6 +5,7 @@ https://developer-specs.company-information.service.gov.uk/ : filing history, ca
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -44,9 +45,9 @@ class Accounts:
 
 def check_made_up_to(text: str) -> str | None:
     """What is wrong with a choice of accounts as an option, or None."""
-    if text == LATEST or (len(text) == _YEAR_CHARACTERS and text.isascii() and text.isdecimal()):
+    if text == LATEST or re.fullmatch("[0-9]{4}", text):
         return None
-    if day(text) and len(text) == len("2023-12-31"):
+    if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text) and day(text):
         return None
     return f"must be {LATEST}, a balance sheet date such as 2023-12-31, or a year such as 2023"
 

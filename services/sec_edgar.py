@@ -141,7 +141,7 @@ def _beside_the_figures(
 
 def check_year(text: str) -> str | None:
     """What is wrong with a fiscal year as an option, or None."""
-    if text == LATEST or (text.isascii() and text.isdecimal() and int(text) in _YEARS):
+    if text == LATEST or (re.fullmatch("[0-9]{4}", text) and int(text) in _YEARS):
         return None
     return f"must be {LATEST} or a year such as 2021"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -61,8 +62,8 @@ def check_periods(most: int) -> Callable[[str], str | None]:
     """The check of `PERIODS`: a number from 1 to `most`."""
 
     def check(value: str) -> str | None:
-        is_number = value.isascii() and value.isdecimal() and value == str(int(value))
-        return None if is_number and 1 <= int(value) <= most else f"must be a number from 1 to {most}"
+        is_number = re.fullmatch("[1-9][0-9]{0,3}", value)
+        return None if is_number and int(value) <= most else f"must be a number from 1 to {most}"
 
     return check
 

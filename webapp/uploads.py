@@ -9,7 +9,7 @@ import psycopg
 
 from services.company_lists import CompanyList, read_companies
 from services.registry import SERVICES
-from services.service import Service
+from services.service import PERIODS, Service
 from store import jobs, lists
 from store.jobs import NewJob
 from store.lists import ListSeen, NameTaken, NewList, Rejected
@@ -115,10 +115,11 @@ def what_became(companies: CompanyList) -> str:
 
 
 def _options(service: Service, given: Mapping[str, str]) -> dict[str, str]:
-    settings = {name: option.default for name, option in service.options.items()}
+    """Every option with its value; how many periods only where that was said, for it is told by the columns."""
+    settings = {name: option.default for name, option in service.options.items() if name != PERIODS}
     for name, value in given.items():
-        if name not in settings:
-            known = ", ".join(settings) or "none"
+        if name not in service.options:
+            known = ", ".join(service.options) or "none"
             raise NotUsable(f"{service.name} has no option “{name}”. Options: {known}.")
         if wrong := service.options[name].problem(value):
             raise NotUsable(f"{name} is “{value}”: it {wrong}.")

@@ -274,6 +274,7 @@ def as_number(text: str) -> int:
         ('"Tesla, Inc."', "TESLA, INC."),
         ("3M Co", "3M CO"),
         ("Café\u200b Söhne", "CAFÉ SÖHNE"),
+        ("A\x00B\x07Corp\ud800", "A B CORP"),
     ],
 )
 def test_a_name_stays_as_given_in_capitals(text: str, name: str) -> None:
