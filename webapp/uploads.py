@@ -115,7 +115,7 @@ def what_became(companies: CompanyList) -> str:
 
 
 def _options(service: Service, given: Mapping[str, str]) -> dict[str, str]:
-    """Every option with its value; how many periods only where that was said, for it is told by the columns."""
+    """Every option with its value; how many periods only where it was said: otherwise the columns tell it."""
     settings = {name: option.default for name, option in service.options.items() if name != PERIODS}
     for name, value in given.items():
         if name not in service.options:

@@ -190,11 +190,12 @@ def test_a_series_is_stored_as_columns_and_its_dates_are_dates_in_a_workbook(
     fields = ["period_end", "period_end_prior", "report_url", "report_url_prior"]
     assert stored == (fields, ["period_end"])
     day = '{"values": {"period_end": "2024-12-31", "period_end_prior": "2023-12-31"}, "flags": {}}'
-    end_jobs("sec_edgar", {"APPLE INC.": day})
+    run("keys", "add", "sec_edgar", "--label", "us", stdin=b"Example Ltd data@example.com\n")
+    assert end_jobs("sec_edgar", {"APPLE INC.": day}) == 2
     book = tmp_path / "us.xlsx"
     assert run("lists", "export", "US", "-o", book, "--format", "xlsx").exit_code == 0
     heading, first = list(openpyxl.load_workbook(book)["Companies"].iter_rows(values_only=True))[:2]
-    assert first[heading.index("period_end_prior")] == datetime(2023, 12, 31)  # noqa: DTZ001 - days have no zone
+    assert first[heading.index("period_end_prior")] == datetime(2023, 12, 31)  # noqa: DTZ001 - a day
 
 
 def test_hostile_text_breaks_no_output(run: Run, tmp_path: Path, end_jobs: EndJobs) -> None:
