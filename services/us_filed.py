@@ -22,7 +22,7 @@ Number: TypeAlias = Decimal | int
 ANNUAL_FORMS = ("10-K", "10-K/A", "20-F", "20-F/A", "40-F", "40-F/A")
 QUARTERLY_FORMS = ("10-Q", "10-Q/A", "10-QT", "10-QT/A", "6-K", "6-K/A")
 YEAR_DAYS = range(350, 381)
-QUARTER_DAYS = range(80, 101)  # 12 to 14 weeks, and calendar quarters
+QUARTER_DAYS = range(75, 126)  # calendar quarters, 12 to 14 weeks; some close the year with 16 or 17
 
 _UNIT = re.compile(r"shares|([A-Z]{3})(?:/shares)?")
 _ABSURD = 10**20  # more than any company has, and small enough for exact differences

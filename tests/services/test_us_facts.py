@@ -443,6 +443,20 @@ def test_a_quarter_is_never_half_a_year() -> None:
     assert (value.source.period_start, value.source.document) == (date(2025, 4, 1), "0001-25-2")
 
 
+def test_quarters_of_12_and_16_weeks_are_quarters() -> None:
+    """PepsiCo and Costco report three of 12 weeks and one of 16 or 17."""
+    q3, k = ten_q(3, "2025-10-09"), filed("0001-26-9", "2026-02-04")
+    income = [
+        q3(20, "2025-09-06", "2025-06-15"),
+        q3(55, "2025-09-06", "2024-12-29"),
+        k(80, "2025-12-27", "2024-12-29"),
+    ]
+    names = ["net_income", "net_income_prior", "period_start"]
+    found = row(document({"NetIncomeLoss": income}), names, Wanted(QUARTER))
+    assert (found["net_income"].value, found["net_income_prior"].value) == (25, 20)
+    assert found["period_start"].value == date(2025, 9, 7)
+
+
 def test_a_stated_quarter_counts_before_a_difference() -> None:
     q1, q2 = ten_q(1, "2025-05-01"), ten_q(2, "2025-08-01")
     facts = document(
