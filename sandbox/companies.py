@@ -60,20 +60,29 @@ def _load(name: str) -> list[dict[str, Any]]:
 
 
 def _uk_company(entry: dict[str, Any]) -> UkCompany:
-    accounts = None
-    if "made_up_to" in entry:
-        accounts = Accounts(
-            made_up_to=date.fromisoformat(entry["made_up_to"]),
-            started=_day(entry, "started"),
-            prior_made_up_to=_day(entry, "prior_made_up_to"),
-            prior_started=_day(entry, "prior_started"),
-            current=read_figures(entry["current"]),
-            prior=read_figures(entry.get("prior", {})),
-            scope=entry.get("scope", "company"),
-            is_dormant=entry.get("is_dormant", False),
-            standalone=read_figures(entry.get("standalone", {})),
-        )
-    return UkCompany(entry["number"], entry["name"], entry["dialect"], accounts, entry.get("trouble"))
+    return UkCompany(
+        number=entry["number"],
+        name=entry["name"],
+        dialect=entry["dialect"],
+        accounts=_accounts(entry) if "made_up_to" in entry else None,
+        trouble=entry.get("trouble"),
+        older=tuple(_accounts(older) for older in entry.get("older", ())),
+        is_dissolved=entry.get("is_dissolved", False),
+    )
+
+
+def _accounts(entry: dict[str, Any]) -> Accounts:
+    return Accounts(
+        made_up_to=date.fromisoformat(entry["made_up_to"]),
+        started=_day(entry, "started"),
+        prior_made_up_to=_day(entry, "prior_made_up_to"),
+        prior_started=_day(entry, "prior_started"),
+        current=read_figures(entry["current"]),
+        prior=read_figures(entry.get("prior", {})),
+        scope=entry.get("scope", "company"),
+        is_dormant=entry.get("is_dormant", False),
+        standalone=read_figures(entry.get("standalone", {})),
+    )
 
 
 def _us_company(entry: dict[str, Any]) -> UsCompany:

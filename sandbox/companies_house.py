@@ -181,7 +181,7 @@ def _profile(company: UkCompany) -> Mapping[str, object]:
         "can_file": True,
         "company_name": company.name.upper(),
         "company_number": company.number,
-        "company_status": "active",
+        "company_status": "dissolved" if company.is_dissolved else "active",
         "date_of_creation": "2001-05-14",
         "jurisdiction": "england-wales",
         "links": {

@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
+from sandbox import us_quarters
 from sandbox.figures import canonical
 from sandbox.us_facts import FLOWS, TAGS, Amounts, Filing, UsCompany
 
@@ -17,8 +18,6 @@ _INSTANT_EXTRA = {
     "LiabilitiesAndStockholdersEquity",
     "StockholdersEquityIncludingPortionAttributableToNoncontrollingInterest",
 }
-_QUARTERLY = ("revenue", "net_income", "eps_diluted", "total_assets", "cash", "stockholders_equity")
-_QUARTER_DAYS = 91
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def _facts(company: UsCompany) -> Iterator[_Fact]:
         if before is not None and before.end < filing.end:
             yield from _year(company, before, labels, filing.prior)
         yield from _year(company, filing, labels, {})
-        if company.has_quarters and not filing.form.endswith("/A"):
+        if company.has_quarters:
             yield from _quarters(company, filing)
         before = filing
 
@@ -121,25 +120,19 @@ def _year(company: UsCompany, filing: Filing, labels: str, restated: Amounts) ->
 def _quarters(company: UsCompany, filing: Filing) -> Iterator[_Fact]:
     """Three quarterly reports of the year that follows: three months, and all months of the year so far."""
     tags = TAGS[company.taxonomy]
-    for quarter in (1, 2, 3):
-        end = filing.end + timedelta(days=_QUARTER_DAYS * quarter)
-        filed = end + timedelta(days=30)
-        accession = f"{filing.accession[:10]}-{filed:%y}-8{quarter}{filing.end:%y}00"
-        labels = _Report(accession, "10-Q", filed, filing.fiscal_year + 1, f"Q{quarter}").labels
-        for column in _QUARTERLY:
-            if column not in filing.figures:
-                continue
-            tag, unit, value = tags[column], _unit(column, company), filing.figures[column]
+    for quarter in us_quarters.after(filing):
+        report = _Report(quarter.accession, "10-Q", quarter.filed, quarter.fiscal_year, f"Q{quarter.number}")
+        for column, value in quarter.figures.items():
+            tag, unit, labels = tags[column], _unit(column, company), report.labels
             if column not in FLOWS:
-                yield _Fact(tag, unit, None, end, value + quarter, labels)
-                yield _Fact(tag, unit, None, filing.end, value, labels)
+                yield _Fact(tag, unit, None, quarter.end, value, labels)
+                yield _Fact(tag, unit, None, filing.end, filing.figures[column], labels)
                 continue
-            begin = filing.end + timedelta(days=1)
-            last_start = end - timedelta(days=_QUARTER_DAYS - 1)
-            part = round(value * 27 / 100, 2)
-            yield _Fact(tag, unit, last_start, end, part, labels)
-            if quarter > 1:
-                yield _Fact(tag, unit, begin, end, part * quarter, labels)
+            so_far = column in us_quarters.YEAR_SO_FAR
+            if not so_far or quarter.number == 1:
+                yield _Fact(tag, unit, quarter.start, quarter.end, value, labels)
+            if quarter.number > 1:
+                yield _Fact(tag, unit, quarter.begin, quarter.end, value * quarter.number, labels)
 
 
 def _unit(column: str, company: UsCompany) -> str:

@@ -71,20 +71,25 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True)
 class UkCompany:
-    """A company of the register. `dialect` names the way its documents are written."""
+    """A company of the register. `dialect` names the way its documents are written.
+
+    `older`: accounts of years that the accounts of the last two years do not tell of, latest first.
+    """
 
     number: str
     name: str
     dialect: str
     accounts: Accounts | None
     trouble: Trouble | None = None
+    older: tuple[Accounts, ...] = ()
+    is_dissolved: bool = False
 
     def filed_accounts(self) -> list[Accounts]:
         """The filings of the last years, latest first."""
         if self.accounts is None:
             return []
         earlier = _earlier(self.accounts)
-        return [self.accounts] if earlier is None else [self.accounts, earlier]
+        return [self.accounts, *([] if earlier is None else [earlier]), *self.older]
 
 
 def filed_on(accounts: Accounts) -> date:
@@ -92,9 +97,9 @@ def filed_on(accounts: Accounts) -> date:
     return accounts.made_up_to + timedelta(days=181 + accounts.made_up_to.day)
 
 
-def columns(company: UkCompany) -> dict[str, str]:
-    """What the latest accounts say, column by column, as canonical text."""
-    accounts = company.accounts
+def columns(company: UkCompany, accounts: Accounts | None = None) -> dict[str, str]:
+    """What the latest accounts, or those given, say, column by column, as canonical text."""
+    accounts = accounts or company.accounts
     if accounts is None:
         return {}
     row = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Literal, TypeAlias
@@ -120,11 +120,14 @@ class UsCompany:
     trouble: UsTrouble | None = None
 
 
-def columns(company: UsCompany) -> dict[str, str]:
-    """What the latest annual report says, column by column, as canonical text."""
-    if not company.filings:
+def columns(company: UsCompany, back: int = 0, *, first: bool = False) -> dict[str, str]:
+    """What the reports say of the latest year, or of one `back` years before, as canonical text.
+
+    The last report that tells of the year counts, which may be the next one's; with `first` the first.
+    """
+    filing = _telling(company, back, first)
+    if filing is None:
         return {}
-    filing = company.filings[-1]
     amounts = _derived(filing)
     row = {
         "entity_name": company.name,
@@ -137,6 +140,21 @@ def columns(company: UsCompany) -> dict[str, str]:
         "accession": filing.accession,
     }
     return row | {name: canonical(amounts[name]) for name in COLUMNS if name in amounts}
+
+
+def _telling(company: UsCompany, back: int, first: bool) -> Filing | None:
+    """A year as the report that counts tells it: the comparative year of a report repeats the year before."""
+    years = [*dict.fromkeys(filing.end for filing in company.filings)]
+    if back >= len(years):
+        return None
+    own = [filing for filing in company.filings if filing.end == years[-1 - back]]
+    if first:
+        return own[0]
+    if back == 0:
+        return own[-1]
+    later = next(filing for filing in company.filings if filing.end == years[-back])
+    figures = dict(own[-1].figures) | dict(later.prior)
+    return replace(own[-1], figures=figures, accession=later.accession, form=later.form, filed=later.filed)
 
 
 def _derived(filing: Filing) -> dict[str, Decimal]:

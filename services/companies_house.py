@@ -1,4 +1,4 @@
-"""Companies House: a company's newest accounts, from its filing history to the values in the document.
+"""Companies House: a company's accounts, from its filing history to the values in the documents.
 
 https://developer.company-information.service.gov.uk/ : filing history -> document metadata -> content.
 """
@@ -6,13 +6,23 @@ https://developer.company-information.service.gov.uk/ : filing history -> docume
 from __future__ import annotations
 
 import base64
-from collections.abc import Generator, Iterable, Mapping
+from collections import Counter
+from collections.abc import Generator, Mapping
 from dataclasses import replace
-from datetime import date
 from typing import Any, Final
-from urllib.parse import urlsplit
 
+from services import earlier
 from services.companies import uk_number
+from services.companies_house_history import (
+    LATEST,
+    YEARS_IN_ACCOUNTS,
+    Accounts,
+    check_made_up_to,
+    day,
+    find,
+    json_object,
+    path,
+)
 from services.companies_house_judge import judge
 from services.extraction import (
     Answer,
@@ -29,18 +39,17 @@ from services.extraction import (
     Value,
 )
 from services.ixbrl import Unreadable, read
-from services.service import Field, Kind, Option, Service
-from services.uk_accounts import ROW, latest, normalise
+from services.service import PERIODS, Field, Kind, Option, Service, check_periods
+from services.uk_accounts import PER_PERIOD, ROW, latest, normalise
 
 XHTML: Final = "application/xhtml+xml"
-LATEST: Final = "latest"
-ITEMS_PER_PAGE: Final = 100
-PAGES_ALLOWED: Final = 20
+MOST_YEARS: Final = 10
 
 _NOT_FOUND, _NOT_ACCEPTABLE = 404, 406
-_ACCOUNTS_TYPES: Final = ("AA", "AAMD")
 _NUMBER: Final = "companies_house_registered_number"
-_REQUIRED: Final = ("entity_current_legal_name", _NUMBER, "balance_sheet_date", "shareholder_funds")
+_DATE: Final = "balance_sheet_date"
+_REQUIRED: Final = ("entity_current_legal_name", _NUMBER, _DATE, "shareholder_funds")
+_REPEATS: Final = (_DATE, *PER_PERIOD)
 _KINDS: Final = {
     "entity_current_legal_name": Kind.TEXT,
     _NUMBER: Kind.TEXT,
@@ -53,56 +62,58 @@ _KINDS: Final = {
 
 
 def extract(company: Company, options: Options) -> Extraction:
-    """The newest accounts (or those made up to `made_up_date`) as one row: `services.uk_accounts.ROW`."""
-    wanted = options.settings.get("made_up_date", LATEST)
-    filing = yield from _accounts_filing(company.number, wanted)
-    if not isinstance(filing, dict):
-        return filing
-    path = _path(filing, "document_metadata")
-    if path is None:
+    """The newest accounts, or those that `made_up_to` chooses, as one row: `services.uk_accounts.ROW`.
+
+    The year before is told by the same document; years before that by the accounts of every other year,
+    whose columns `services.earlier` names. When one of those cannot be read the rest stands, with a flag.
+    """
+    furthest = earlier.furthest(options.fields)
+    made_up_to = options.settings.get("made_up_to", LATEST)
+    found = yield from find(company.number, made_up_to, furthest + 1)
+    if isinstance(found, Empty | Failed):
+        return found
+    newest = yield from _read(found[0], company.number)
+    if not isinstance(newest, Fields):
+        return newest
+    values, flags = dict(newest.values), newest.flags
+    for place, accounts in enumerate(found[1:], start=1):
+        older = yield from _read(accounts, company.number)
+        if isinstance(older, Fields):
+            values |= _as_of(older.values, place * YEARS_IN_ACCOUNTS)
+        else:
+            flags = (*flags, "earlier_accounts_unreadable")
+    return Fields({name: values[name] for name in options.fields if name in values}, flags)
+
+
+def _read(accounts: Accounts, number: str) -> Generator[Asked, Any, Result]:
+    """Every column that the accounts fill."""
+    if accounts.metadata is None:
         return Failed("not_available", "The filing history names the accounts but no document.")
-    content = yield from _content(path)
+    content = yield from _content(accounts.metadata)
     if not isinstance(content, Answer):
         return content
-    origin = Source(document=path, filed=_date(filing.get("date")), form=_text(filing.get("type")) or None)
-    return _fields(content.body, origin, company.number, options.fields)
+    origin = Source(document=accounts.metadata, filed=day(accounts.filed), form=accounts.form or None)
+    return _fields(content.body, origin, number)
 
 
-def _accounts_filing(number: str, wanted: str) -> Generator[Asked, Any, dict[str, Any] | Result]:
-    """The item of the filing history to read; pages are asked for only while it has not been found."""
-    seen = 0
-    for _ in range(PAGES_ALLOWED):
-        answer: Answer = yield _history(number, seen)
-        if answer.status == _NOT_FOUND:
-            return Failed("not_found", f"Companies House knows no filing history for {number}.")
-        page = _object(answer)
-        if page is None:
-            return Failed("parse_error", "The filing history is not the JSON that was expected.")
-        items = _objects(page.get("items"))
-        accounts = [item for item in items if _is_accounts(item)]
-        chosen = _newest(item for item in accounts if wanted in (LATEST, _made_up(item)))
-        if chosen:
-            return chosen
-        seen += len(items)
-        total = page.get("total_count")
-        if not items or not isinstance(total, int) or seen >= total:
-            break
-    made_up = "" if wanted == LATEST else f" made up to {wanted}"
-    return Empty("no_accounts", f"{number} has filed no accounts{made_up}.")
+def _as_of(row: Mapping[str, Value], back: int) -> dict[str, Value]:
+    """A row's columns of its own year and of the year before, named as of a row `back` years later."""
+    names = [(name, *earlier.split(name)) for name in row]
+    return {earlier.column(base, back + own): row[name] for name, base, own in names if base in _REPEATS}
 
 
-def _content(path: str) -> Generator[Asked, Any, Answer | Result]:
+def _content(document: str) -> Generator[Asked, Any, Answer | Result]:
     """The document in XHTML. Its links may name hosts that no longer exist: only their paths count."""
-    answer: Answer = yield Get(path, host="document")
+    answer: Answer = yield Get(document, host="document")
     if answer.status == _NOT_FOUND:
         return Failed("not_available", "The filing's document is not there.")
-    metadata = _object(answer)
+    metadata = json_object(answer)
     if metadata is None:
         return Failed("parse_error", "The document's metadata is not the JSON that was expected.")
     resources = metadata.get("resources")
     if not isinstance(resources, dict) or XHTML not in resources:
         return Empty("pdf_only", "The accounts are offered as PDF only.")
-    content_path = _path(metadata, "document")
+    content_path = path(metadata, "document")
     if content_path is None:
         return Failed("not_available", "The document's metadata names no content.")
     content: Answer = yield Get(content_path, host="document", accept=XHTML)
@@ -113,7 +124,7 @@ def _content(path: str) -> Generator[Asked, Any, Answer | Result]:
     return content
 
 
-def _fields(document: bytes, origin: Source, number: str, wanted: tuple[str, ...]) -> Result:
+def _fields(document: bytes, origin: Source, number: str) -> Result:
     try:
         filing = read(document)
     except Unreadable as error:
@@ -122,66 +133,23 @@ def _fields(document: bytes, origin: Source, number: str, wanted: tuple[str, ...
         return Empty("no_facts", "The document holds no tagged facts.")
     accounts = normalise(filing, origin)
     row = latest(accounts)
+    row |= _date_of_prior(row)
     stated = row.get(_NUMBER)
     if stated is None:
         row[_NUMBER] = Value(number, origin, ("from_request",))
     elif stated.value != number:
         row[_NUMBER] = replace(stated, flags=(*stated.flags, "differs_from_request"))
-    return Fields({name: row[name] for name in wanted if name in row}, accounts.flags)
+    return Fields(row, accounts.flags)
 
 
-def _history(number: str, seen: int) -> Get:
-    params = (("category", "accounts"), ("items_per_page", str(ITEMS_PER_PAGE)))
-    start = (("start_index", str(seen)),) if seen else ()
-    return Get(f"/company/{number}/filing-history", (*params, *start))
-
-
-def _newest(items: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """By filing date; the list is newest first, so the first of equals stays."""
-    return max(items, key=lambda item: _text(item.get("date")), default=None)
-
-
-def _is_accounts(item: dict[str, Any]) -> bool:
-    """The category also holds changes of the accounting date (AA01) and parents' guarantees."""
-    return item.get("type") in _ACCOUNTS_TYPES or _text(item.get("description")).startswith("accounts-")
-
-
-def _made_up(item: dict[str, Any]) -> str:
-    values = item.get("description_values")
-    return _text(values.get("made_up_date")) if isinstance(values, dict) else ""
-
-
-def _path(holder: dict[str, Any], link: str) -> str | None:
-    links = holder.get("links")
-    address = links.get(link) if isinstance(links, dict) else None
-    try:
-        path = urlsplit(_text(address)).path
-    except ValueError:
-        return None
-    return path if path.startswith("/") else None
-
-
-def _object(answer: Answer) -> dict[str, Any] | None:
-    try:
-        found = answer.json()
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _objects(found: object) -> list[dict[str, Any]]:
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-
-
-def _text(found: object) -> str:
-    return found if isinstance(found, str) else ""
-
-
-def _date(found: object) -> date | None:
-    try:
-        return date.fromisoformat(_text(found)[:10])
-    except ValueError:
-        return None
+def _date_of_prior(row: Mapping[str, Value]) -> dict[str, Value]:
+    """The day on which the year before ends, as most of its figures have it."""
+    sources = [value.source for name, value in row.items() if earlier.split(name)[1] and value.source]
+    ends = Counter(source.period_end for source in sources if source.period_end)
+    if not ends:
+        return {}
+    end = max(ends, key=lambda end: ends[end])
+    return {earlier.column(_DATE, 1): Value(end, next(one for one in sources if one.period_end == end))}
 
 
 def _headers(secret: str) -> Mapping[str, str]:
@@ -208,14 +176,24 @@ COMPANIES_HOUSE: Final = Service(
     headers=_headers,
     check_secret=_check_secret,
     limits=("600/5m",),
-    fields=tuple(Field(name, _KINDS.get(name, Kind.NUMBER), name in _REQUIRED) for name in ROW),
+    fields=tuple(
+        Field(name, _KINDS.get(name, Kind.NUMBER), name in _REQUIRED, repeats=name in _REPEATS)
+        for name in ROW
+    ),
     identify=uk_number,
     extract=extract,
     judge=judge,
     probe="00000006",
     options={
-        "made_up_date": Option(
-            "Which accounts: `latest`, or a balance sheet date such as 2020-03-31.", LATEST
+        "made_up_to": Option(
+            "Which accounts: `latest`, a balance sheet date such as 2023-12-31, or the year it lies in",
+            LATEST,
+            check=check_made_up_to,
+        ),
+        PERIODS: Option(
+            f"How many years, 1 to {MOST_YEARS}; two are told by one document, more cost calls",
+            str(YEARS_IN_ACCOUNTS),
+            check=check_periods(MOST_YEARS),
         ),
     },
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from services.companies import BadNumber, identify_noting_repair
-from services.list_columns import Columns, Layout, layout
+from services.list_columns import Columns, Identify, Layout, layout
 from services.sheets import Row, Sheet, UnusableFile, sheets
 
 __all__ = ["Columns", "CompanyList", "Listed", "Reject", "Repair", "UnusableFile", "read_companies"]
@@ -82,12 +82,17 @@ class CompanyList:
 
 
 def read_companies(
-    data: bytes, filename: str, identify: Callable[[str], str], columns: Columns | None = None
+    data: bytes,
+    filename: str,
+    identify: Identify,
+    columns: Columns | None = None,
+    identify_name: Identify | None = None,
 ) -> CompanyList:
     """The companies of a CSV, TSV or XLSX file, in the file's order, each number once.
 
-    `identify` is the service's: it makes what people write a number or raises `BadNumber`. Of a workbook the
-    first visible worksheet with such a column is read. Raises `UnusableFile` with a sentence for people when
+    `identify` is the service's: it makes what people write a number or raises `BadNumber`; so does
+    `identify_name` with a company's name, where a line has no number. Of a workbook the first visible
+    worksheet with such a column is read. Raises `UnusableFile` with a sentence for people when
     the file is empty, no table, without a usable column, or longer than a million rows.
     """
     problem: UnusableFile | None = None
@@ -96,14 +101,14 @@ def read_companies(
         head = list(itertools.islice(rows, _SAMPLE_ROWS))
         if not head:
             continue
-        plan = layout([cells for _, cells in head], identify)
+        plan = layout([cells for _, cells in head], identify, by_name=identify_name is not None)
         used = columns or plan.columns
         if used is None:
             problem = problem or _no_column(filename, plan.headers)
             continue
         result = _begin(sheet, head, plan, used)
         body = head if plan.heading is None else head[plan.heading + 1 :]
-        _add_rows(result, itertools.chain(body, rows), identify, filename)
+        _add_rows(result, itertools.chain(body, rows), (identify, identify_name), filename)
         return result
     raise problem or UnusableFile(f"{filename} is empty.")
 
@@ -117,7 +122,10 @@ def _begin(sheet: Sheet, head: list[Row], plan: Layout, columns: Columns) -> Com
 
 
 def _add_rows(
-    result: CompanyList, rows: Iterable[Row], identify: Callable[[str], str], filename: str
+    result: CompanyList,
+    rows: Iterable[Row],
+    identifies: tuple[Identify, Identify | None],
+    filename: str,
 ) -> None:
     seen: set[str] = set()
     for line, cells in rows:
@@ -125,7 +133,7 @@ def _add_rows(
             raise UnusableFile(f"{filename} has more than {MOST_ROWS:,} rows; split it into several lists.")
         written = _first_filled(cells, result.columns.number)
         try:
-            number, repaired = identify_noting_repair(identify, written)
+            number, repaired = _identified(written, cells, result.columns, identifies)
         except BadNumber as bad:
             result.rejects.append(Reject(line, _text(cells, result.delimiter), str(bad)))
             continue
@@ -142,8 +150,18 @@ def _add_rows(
         raise UnusableFile(f"{filename} has a heading but no companies below it.")
 
 
+def _identified(
+    written: str, cells: list[str], columns: Columns, identifies: tuple[Identify, Identify | None]
+) -> tuple[str, bool]:
+    """The number, else the name where the service finds companies by name; and whether it was repaired."""
+    identify, identify_name = identifies
+    if written or identify_name is None or columns.name is None:
+        return identify_noting_repair(identify, written)
+    return identify_name(_first_filled(cells, (columns.name,))), False
+
+
 def _listed(line: int, number: str, cells: list[str], result: CompanyList) -> Listed:
-    used = (result.columns.number[0], result.columns.name)
+    used = (*result.columns.number[:1], result.columns.name)
     extra = {
         _header(result.headers, i): cell.strip()
         for i, cell in enumerate(cells)

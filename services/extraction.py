@@ -41,12 +41,16 @@ class Get:
 
     The fingerprint covers what is asked and never who asks: the same question under another key is the
     same question, and its kept answer is used again.
+
+    `shared_seconds`: how long an answer serves every company alike, so that a worker asks once for all its
+    jobs (a list of tickers). 0: the answer is of this company only.
     """
 
     path: str
     params: tuple[tuple[str, str], ...] = ()
     host: str = "api"
     accept: str = "application/json"
+    shared_seconds: float = field(default=0.0, compare=False)
 
     @property
     def fingerprint(self) -> bytes:

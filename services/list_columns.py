@@ -27,6 +27,7 @@ _NAME_WORDS = (
 _HEADING_WITHIN_ROWS = 20
 _HEADING_CHARACTERS = 80
 _MOST = 0.5
+_ALMOST_ALL = 0.9
 
 Identify = Callable[[str], str]
 Cells = Sequence[str]
@@ -34,7 +35,10 @@ Cells = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Positions from 0. The first of `number` that is not blank in a row holds the company's number."""
+    """Positions from 0. The first of `number` that is not blank in a row holds the company's number.
+
+    `number` is empty where companies are named only.
+    """
 
     number: tuple[int, ...]
     name: int | None
@@ -49,12 +53,13 @@ class Layout:
     columns: Columns | None
 
 
-def layout(rows: Sequence[Cells], identify: Identify) -> Layout:
+def layout(rows: Sequence[Cells], identify: Identify, by_name: bool = False) -> Layout:
     """Heading and columns of a table, guessed from its first rows (none of them blank).
 
     The number is found by its heading, else by content: most cells identify, and it has the most
     different ones. The name is found by its heading, else it is the first other column of words.
-    `columns` is None when there is no such number; `headers` are then the first row's cells.
+    `columns` is None when there is no such number; `headers` are then the first row's cells. With `by_name`
+    a name will do, and a column headed as one is believed before words that look like tickers.
     """
     width = max(map(len, rows))
     heading = _heading(rows, identify)
@@ -62,6 +67,11 @@ def layout(rows: Sequence[Cells], identify: Identify) -> Layout:
     body = rows if heading is None else rows[heading + 1 :]
     contents = [_content([_cell(row, i) for row in body], identify) for i in range(width)]
     number = _number_columns(words, contents)
+    if by_name and (not number or _are_words(number, words, body)):
+        name = _name_column(words, contents, ())
+        if name is not None and (not number or words[name] in _NAME_WORDS):
+            headers = _headers(rows[heading] if heading is not None else (), width)
+            return Layout(heading, headers, Columns((), name))
     if not number:
         return Layout(heading, _headers(rows[heading or 0], width), None)
     headers = _headers(rows[heading] if heading is not None else (), width)
@@ -118,6 +128,14 @@ def _number_columns(words: Sequence[str], contents: Sequence[_Content]) -> tuple
         return (best,) if best is not None else tuple(i for _, i in named[:1])
     tickers = [i for i in filled if words[filled[0]] in _CIK_WORDS and words[i] in _TICKER_WORDS]
     return (filled[0], *tickers)  # a company without a CIK in the list still has its ticker
+
+
+def _are_words(number: tuple[int, ...], words: Sequence[str], body: Sequence[Cells]) -> bool:
+    """Found by content alone, and not as numbers and tickers are written: in capitals, each only once."""
+    if any(words[i] in _NUMBER_WORDS for i in number):
+        return False
+    cells = [cell for row in body if (cell := _cell(row, number[0]).strip())]
+    return len(set(cells)) < _ALMOST_ALL * len(cells) or any(cell != cell.upper() for cell in cells)
 
 
 def _best(contents: Sequence[_Content]) -> int | None:

@@ -1,4 +1,4 @@
-"""The SEC's EDGAR: annual figures of companies that file in the United States.
+"""The SEC's EDGAR: annual and quarterly figures of companies that file in the United States.
 
 There is no key: the credential is the contact in `User-Agent`, and the limit holds for an address and not
 for a contact. Source: SEC, "Accessing EDGAR data" and "EDGAR application programming interfaces".
@@ -7,17 +7,26 @@ for a contact. Source: SEC, "Accessing EDGAR data" and "EDGAR application progra
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from datetime import date
+from typing import Any
 
-from services.companies import sec_identify
-from services.extraction import Answer, Company, Empty, Extraction, Failed, Fields, Get, Options
-from services.service import Field, Kind, Option, Service
-from services.us_facts import SERIES, latest_annual
-from services.us_filed import read
+from services import earlier
+from services.companies import sec_identify, sec_name
+from services.extraction import Asked, Company, Empty, Extraction, Failed, Fields, Get, Options, Value
+from services.sec_companies import find_cik
+from services.sec_submissions import ABOUT, REPORT, listed
+from services.service import PERIODS, Field, Kind, Option, Service, check_periods
+from services.us_facts import SERIES, Wanted, row
+from services.us_filed import QUARTER, YEAR, read
 from services.verdicts import Refused, ServiceFailed, ServiceRests, Usable, Verdict
 
+LATEST = "latest"
+MOST_PERIODS = 40
 PAUSE_SECONDS = 600.0  # the SEC's own words: "limited for 10 minutes", longer for who goes on
 
+_YEARS = range(1990, 2100)
+_PERIOD = ("period_start", "period_end", "form", "filed", "accession")
 _REQUIRED = {"revenue", "net_income", "total_assets"}
 _OK, _FORBIDDEN, _NOT_FOUND, _TOO_MANY = 200, 403, 404, 429
 _ERRORS, _SERVER_ERRORS = 400, 500
@@ -69,43 +78,72 @@ def _why_stop(status: int, body: bytes) -> str:
 
 
 def extract(company: Company, options: Options) -> Extraction:
-    """The last annual figures of a CIK, or of a ticker by way of the SEC's own list of tickers."""
-    number = company.number
-    if not number.isdigit():
-        answer = yield Get("/files/company_tickers.json", host="www")
-        found = _cik_of(number, answer)
-        if isinstance(found, Failed):
-            return found
-        number = found
+    """The figures that a list asks for, of a CIK, or of a ticker or name by way of the SEC's own list."""
+    found = yield from find_cik(company.number)
+    if isinstance(found, Failed):
+        return found
+    number = found.cik
+    wanted = _wanted(options.settings)
     answer = yield Get(f"/api/xbrl/companyfacts/CIK{number:0>10}.json", host="data")
     if answer.status == _NOT_FOUND:
         return Empty("no_facts", f"The SEC has no facts for CIK {number}.")
     if answer.status != _OK:
         return Failed("not_found", f"The SEC has no page for CIK {number}.")
     try:
-        facts = read(answer.body)
+        facts = read(answer.body, wanted.length)
     except ValueError as error:
         return Failed("parse_error", f"The facts of CIK {number} are not JSON: {error}")
     if not isinstance(facts, dict):
         return Failed("parse_error", f"The facts of CIK {number} are JSON of another shape.")
-    first_filed = options.settings.get("restatements") == "first"
-    known = latest_annual(facts, (*options.fields, "period_end"), first_filed=first_filed)
+    del answer  # megabytes that nobody needs while more is asked for
+    known = row(facts, _needed(options.fields), wanted)
     if "period_end" not in known:
-        return Empty("no_facts", f"CIK {number} has facts, but none from an annual report.")
-    return Fields({field: known[field] for field in options.fields if field in known})
+        return Empty("no_facts", f"CIK {number} has facts, but none {_described(wanted)}.")
+    known |= yield from _beside_the_figures(number, options.fields, known)
+    flags = ("found_by_name",) if found.by_name else ()
+    return Fields({field: known[field] for field in options.fields if field in known}, flags)
 
 
-def _cik_of(ticker: str, answer: Answer) -> str | Failed:
-    if answer.status != _OK:
-        return Failed("not_available", f"The SEC's list of tickers could not be read ({answer.status}).")
-    try:
-        listed = answer.json()
-    except ValueError as error:
-        return Failed("parse_error", f"The SEC's list of tickers is not JSON: {error}")
-    for entry in listed.values() if isinstance(listed, dict) else ():
-        if isinstance(entry, dict) and entry.get("ticker") == ticker:
-            return str(entry.get("cik_str"))
-    return Failed("not_found", f"The SEC's list of tickers has no {ticker}.")
+def _wanted(settings: Mapping[str, str]) -> Wanted:
+    year = settings.get("year", LATEST)
+    return Wanted(
+        length=QUARTER if settings.get("frequency") == "quarterly" else YEAR,
+        year=None if year == LATEST else int(year),
+        first_filed=settings.get("as") == "first",
+    )
+
+
+def _described(wanted: Wanted) -> str:
+    what = "of a quarter" if wanted.length == QUARTER else "from an annual report"
+    return what if wanted.year is None else f"{what} of a fiscal year that ends in {wanted.year}"
+
+
+def _needed(fields: tuple[str, ...]) -> list[str]:
+    """The fields asked for, with what the answer is judged and its reports are found by."""
+    backs = range(earlier.furthest(fields) + 1)
+    return [*fields, *(earlier.column(field, back) for back in backs for field in _PERIOD)]
+
+
+def _beside_the_figures(
+    cik: str, fields: tuple[str, ...], known: Mapping[str, Value]
+) -> Generator[Asked, Any, dict[str, Value]]:
+    """What only the list of filings says, when it is asked for: it is a call, or more, of its own."""
+    reports: dict[int, tuple[str, date]] = {}
+    for field, back in map(earlier.split, fields):
+        accession, filed = (known.get(earlier.column(name, back)) for name in ("accession", "filed"))
+        if field == REPORT and accession and filed and isinstance(filed.value, date):
+            reports[back] = str(accession.value), filed.value
+    wants_about = any(field in ABOUT for field in fields)
+    if not reports and not wants_about:
+        return {}
+    return (yield from listed(cik, reports, wants_about))
+
+
+def check_year(text: str) -> str | None:
+    """What is wrong with a fiscal year as an option, or None."""
+    if text == LATEST or (re.fullmatch("[0-9]{4}", text) and int(text) in _YEARS):
+        return None
+    return f"must be {LATEST} or a year such as 2021"
 
 
 SEC_EDGAR = Service(
@@ -121,20 +159,35 @@ SEC_EDGAR = Service(
         Field("entity_name", Kind.TEXT, required=True),
         Field("cik", Kind.TEXT, required=True),
         Field("fiscal_year_end", Kind.TEXT),
-        Field("period_start", Kind.DATE),
-        Field("period_end", Kind.DATE, required=True),
-        Field("form", Kind.TEXT),
-        Field("filed", Kind.DATE),
-        Field("accession", Kind.TEXT),
-        *(Field(name, Kind.NUMBER, required=name in _REQUIRED) for name in SERIES),
+        Field("period_start", Kind.DATE, repeats=True),
+        Field("period_end", Kind.DATE, required=True, repeats=True),
+        Field("form", Kind.TEXT, repeats=True),
+        Field("filed", Kind.DATE, repeats=True),
+        Field("accession", Kind.TEXT, repeats=True),
+        *(Field(name, Kind.NUMBER, required=name in _REQUIRED, repeats=True) for name in SERIES),
     ),
+    more_fields=(*(Field(name, Kind.TEXT) for name in ABOUT), Field(REPORT, Kind.TEXT, repeats=True)),
     identify=sec_identify,
+    identify_name=sec_name,
     extract=extract,
     judge=judge,
     probe="320193",
     options={
-        "restatements": Option(
-            "Which value counts when a later report changed it", "last", ("last", "first")
+        "frequency": Option("Figures of years or of quarters", "annual", ("annual", "quarterly")),
+        "year": Option(
+            "The fiscal year, by the calendar year in which it ends: `latest`, or such as 2021",
+            LATEST,
+            check=check_year,
+        ),
+        PERIODS: Option(
+            f"How many periods: the one asked for and those before it, 1 to {MOST_PERIODS}",
+            "1",
+            check=check_periods(MOST_PERIODS),
+        ),
+        "as": Option(
+            "Which value counts when a later report changed it: the latest or the first reported",
+            LATEST,
+            (LATEST, "first"),
         ),
     },
 )

@@ -1,15 +1,18 @@
-"""Which of a company's facts at the SEC is the right one for a field and a year."""
+"""Which of a company's facts at the SEC is the right one for a field and a period."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from itertools import chain
 from typing import Any, TypeAlias
 
+from services import earlier
 from services.extraction import Scalar, Source, Value
-from services.us_filed import Fact, Filed, Number
+from services.us_filed import YEAR, Fact, Filed, Length, Number
+from services.us_periods import distinct, ends_in_year
 from services.us_tags import (
     ALL_EQUITY,
     BALANCE_TOTALS,
@@ -32,17 +35,71 @@ Series: TypeAlias = dict[date, Value]
 
 _TAGS = FLOWS | INSTANTS
 _FLOW_TAGS = {*REVENUES, *REVENUES_WHERE_NONE_OF_THOSE, *chain(*FLOWS.values())}
+_NO_SUMS = {tag for field in ("eps_basic", "eps_diluted", "shares_diluted") for tag in FLOWS[field]}
 _INSTANT_TAGS = {*BALANCE_TOTALS, *ALL_EQUITY, OWNERS_EQUITY, OTHERS_EQUITY, *chain(*INSTANTS.values())}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which periods: of which length, the last one in which fiscal year (None: the latest there is).
+
+    `first_filed`: the value as it was first reported, not as a later report has it.
+    """
+
+    length: Length = YEAR
+    year: int | None = None
+    first_filed: bool = False
 
 
 def annual(facts: Mapping[str, Any], *, first_filed: bool = False) -> dict[str, Series]:
     """Each field of `SERIES` by period end: years of 350 to 380 days, and instants, from annual reports.
 
     `facts` is a companyfacts document with exact numbers. Where filings differ the last filed wins, or the
-    first. Flags: `derived` (a difference of two facts of one filing), `candidates_differ` (the largest of
-    several revenues), `restated` (filings differ), `not_at_year_end` (an instant on another day).
+    first. Flags: `derived` (a difference of two facts), `candidates_differ` (the largest of several
+    revenues), `restated` (filings differ), `not_at_year_end` (an instant on another day).
     """
-    filed = Filed(facts, sorted(_FLOW_TAGS), sorted(_INSTANT_TAGS), first_filed)
+    return _series(_filed(facts, Wanted(first_filed=first_filed)))
+
+
+def latest_annual(
+    facts: Mapping[str, Any], fields: Sequence[str], *, first_filed: bool = False
+) -> dict[str, Value]:
+    """The asked fields of the company's last reported year: `row` with nothing else wanted."""
+    return row(facts, fields, Wanted(first_filed=first_filed))
+
+
+def row(facts: Mapping[str, Any], fields: Sequence[str], wanted: Wanted) -> dict[str, Value]:
+    """The asked fields of one period and, as `services.earlier` names them, of reported periods before it.
+
+    Besides `SERIES` there are entity_name, cik (digits without leading zeros), fiscal_year_end (MM-DD),
+    period_start, period_end, form, filed and accession (of the report that most values are from); what was
+    not reported is absent. Empty when no report of such periods holds a number. A company without a whole
+    year yet has its last balance sheet.
+    """
+    filed = _filed(facts, wanted)
+    series = _series(filed)
+    ends = _ends(series, wanted.length)
+    if wanted.year is not None:
+        ends = ends_in_year(ends, filed.year_ends, wanted.year)
+    if not ends:
+        return {}
+    year_ends = ends[:1] if wanted.length == YEAR else filed.year_ends[-1:]
+    known = _entity(facts)
+    if year_ends:
+        known["fiscal_year_end"] = Value(f"{year_ends[0]:%m-%d}")
+    for back, end in enumerate(ends[: earlier.furthest(fields) + 1]):
+        values = {field: series[field][end] for field in SERIES if end in series[field]}
+        columns = _period(end, list(values.values())) | values
+        known |= {earlier.column(field, back): value for field, value in columns.items()}
+    return {field: known[field] for field in fields if field in known}
+
+
+def _filed(facts: Mapping[str, Any], wanted: Wanted) -> Filed:
+    flows, instants = sorted(_FLOW_TAGS), sorted(_INSTANT_TAGS)
+    return Filed(facts, flows, instants, _FLOW_TAGS - _NO_SUMS, wanted.first_filed, wanted.length)
+
+
+def _series(filed: Filed) -> dict[str, Series]:
     series: dict[str, Series] = {field: {} for field in SERIES}
     for end in filed.ends:
         for field in SERIES:
@@ -51,23 +108,12 @@ def annual(facts: Mapping[str, Any], *, first_filed: bool = False) -> dict[str, 
     return series
 
 
-def latest_annual(
-    facts: Mapping[str, Any], fields: Sequence[str], *, first_filed: bool = False
-) -> dict[str, Value]:
-    """The asked fields of the company's last reported year; one that was not reported is absent.
-
-    Besides `SERIES` there are entity_name, cik (digits without leading zeros), fiscal_year_end (MM-DD),
-    period_start, period_end, form, filed and accession (of the report that most values are from). Empty
-    when no annual report holds a number. A company without a whole year yet has its last balance sheet.
-    """
-    series = annual(facts, first_filed=first_filed)
-    years = [end for field in ("revenue", *FLOWS) for end in series[field]]
-    end = max(years or [end for field in INSTANTS for end in series[field]], default=None)
-    if end is None:
-        return {}
-    row = {field: series[field][end] for field in SERIES if end in series[field]}
-    known = _entity(facts) | _period(end, list(row.values())) | row
-    return {field: known[field] for field in fields if field in known}
+def _ends(series: Mapping[str, Series], length: Length) -> list[date]:
+    """The ends of the reported periods, the latest first."""
+    periods = Counter(end for field in ("revenue", *FLOWS) for end in series[field])
+    if not periods and length == YEAR:
+        periods = Counter(end for field in INSTANTS for end in series[field])
+    return distinct(periods)
 
 
 def _entity(facts: Mapping[str, Any]) -> dict[str, Value]:
@@ -86,7 +132,6 @@ def _period(end: date, row: Sequence[Value]) -> dict[str, Value]:
     accession, filed, form = max(reports, key=lambda report: (reports[report], report[1]))
     starts = Counter(source.period_start for source in sources if source.period_start)
     found: dict[str, Scalar] = {
-        "fiscal_year_end": f"{end:%m-%d}",
         "period_start": max(starts, key=lambda start: starts[start], default=None),
         "period_end": end,
         "form": form,
@@ -112,6 +157,8 @@ def _value(filed: Filed, field: str, end: date) -> Value | None:
 def _as_filed(filed: Filed, fact: Fact, *flags: str) -> Value:
     if len({other.value for other in filed.of((fact.tag,), fact.end)}) > 1:
         flags += ("restated",)
+    if fact.difference:
+        flags += ("derived",)
     return Value(fact.value, _source(fact, fact.tag), flags + _day_flags(filed, fact))
 
 
@@ -156,12 +203,13 @@ def _less(filed: Filed, whole: Fact, parts: Sequence[Fact]) -> Value:
 
 
 def _day_flags(filed: Filed, fact: Fact) -> tuple[str, ...]:
-    return () if fact.start or filed.ends_a_year(fact.end) else ("not_at_year_end",)
+    return () if fact.start or filed.ends_a_period(fact.end) else ("not_at_year_end",)
 
 
 def _source(fact: Fact, tag: str) -> Source:
     return Source(
         tag=tag,
+        context=fact.difference,
         unit=fact.unit,
         period_start=fact.start,
         period_end=fact.end,

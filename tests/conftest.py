@@ -83,7 +83,7 @@ def debian_tool() -> Callable[..., list[str]]:
     def command(name: str) -> list[str]:
         if there := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
             return [there]
-        for unpacked in (UNPACKED / "usr" / "sbin" / name, DEBIAN / "usr" / "bin" / name):
+        for unpacked in (UNPACKED / "usr" / "sbin" / name, UNPACKED / "usr" / "bin" / name):
             if unpacked.exists():
                 libraries = [str(path) for path in UNPACKED.glob("usr/lib/*-linux-gnu")]
                 libraries += [f"{path}/systemd" for path in libraries]

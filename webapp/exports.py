@@ -84,7 +84,7 @@ FORMATS: dict[str, Format] = {
 
 def _workbook(table: export.Snapshot[bytes], a_list: ListSeen, with_sources: bool) -> Iterator[bytes]:
     service = SERVICES.get(a_list.service)
-    kinds = {field.name: field.kind for field in service.fields} if service else {}
+    kinds = {name: service.kind_of(name) for name in a_list.fields} if service else {}
     book = Workbook(write_only=True)
     sheet = book.create_sheet("Companies")
     sheet.freeze_panes = "B2"

@@ -9,7 +9,7 @@ import psycopg
 
 from services.company_lists import CompanyList, read_companies
 from services.registry import SERVICES
-from services.service import Service
+from services.service import PERIODS, Service
 from store import jobs, lists
 from store.jobs import NewJob
 from store.lists import ListSeen, NameTaken, NewList, Rejected
@@ -44,18 +44,20 @@ def plan(
 ) -> NewList:
     """The list that is asked for, with the service's own options and fields where none are given."""
     asked = service_named(service)
-    known = [field.name for field in asked.fields]
+    settings = _options(asked, options)
+    known = [field.name for field in asked.every_field]
     for field in fields:
         if field not in known:
             raise NotUsable(f"{service} has no field “{field}”. Fields: {', '.join(known)}.")
-    wanted = list(dict.fromkeys(fields)) or known
+    wanted = asked.columns(fields, options)
     required = [field.name for field in asked.fields if field.required and field.name in wanted]
-    return NewList(name, service, wanted, required, _options(asked, options), priority)
+    return NewList(name, service, wanted, required, settings, priority)
 
 
 def read(data: bytes, filename: str, service: str) -> CompanyList:
     """The companies in a file. Raises `NotUsable` or `UnusableFile` when no line of it names one."""
-    companies = read_companies(data, filename, SERVICES[service].identify)
+    asked = SERVICES[service]
+    companies = read_companies(data, filename, asked.identify, identify_name=asked.identify_name)
     if not companies.companies:
         first = companies.rejects[0]
         raise NotUsable(
@@ -95,7 +97,8 @@ def how_read(companies: CompanyList) -> str:
         how.append("no heading")
     else:
         how.append(f"heading in line {companies.header_line}")
-    how.append("numbers from " + " or ".join(map(_quoted, companies.number_columns)))
+    if companies.number_columns:
+        how.append("numbers from " + " or ".join(map(_quoted, companies.number_columns)))
     if companies.name_column:
         how.append(f"names from {_quoted(companies.name_column)}")
     return ", ".join(how)
@@ -112,14 +115,14 @@ def what_became(companies: CompanyList) -> str:
 
 
 def _options(service: Service, given: Mapping[str, str]) -> dict[str, str]:
-    settings = {name: option.default for name, option in service.options.items()}
+    """Every option with its value; how many periods only where it was said: otherwise the columns tell it."""
+    settings = {name: option.default for name, option in service.options.items() if name != PERIODS}
     for name, value in given.items():
-        if name not in settings:
-            known = ", ".join(settings) or "none"
+        if name not in service.options:
+            known = ", ".join(service.options) or "none"
             raise NotUsable(f"{service.name} has no option “{name}”. Options: {known}.")
-        choices = service.options[name].choices
-        if choices and value not in choices:
-            raise NotUsable(f"{name} is “{value}”: it must be {' or '.join(choices)}.")
+        if wrong := service.options[name].problem(value):
+            raise NotUsable(f"{name} is “{value}”: it {wrong}.")
         settings[name] = value
     return settings
 

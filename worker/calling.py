@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 import psycopg
@@ -33,6 +33,7 @@ from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
 from worker.permits import Permit, Permits
 from worker.reading import Files
+from worker.shared import SharedAnswers
 from worker.work import PutBack, Work
 from worker.writer import Writer
 
@@ -67,12 +68,20 @@ class Caller:
     writer: Writer
     connections: Connections
     files: Files
+    shared: SharedAnswers = field(default_factory=SharedAnswers)
 
     def ask(self, work: Work, call: Get, occurrence: int, kept: Callable[[threading.Event], None]) -> Answer:
         """The kept answer, or a new one, which `kept` is told of as soon as it is on its way to be stored.
 
-        Raises `CallFailed` for what the extractor may deal with, `Stopped` for what ends the work.
+        One that serves all companies is kept with the job that paid for it; the worker's other jobs have it
+        without a call. Raises `CallFailed` for what the extractor may deal with, `Stopped` for what ends the
+        work.
         """
+        if not call.shared_seconds or work.claim.key_id is not None:  # a test of a key has to call
+            return self._ask(work, call, occurrence, kept)
+        return self.shared.get(call, lambda: self._ask(work, call, occurrence, kept), work.check)
+
+    def _ask(self, work: Work, call: Get, occurrence: int, kept: Callable[[threading.Event], None]) -> Answer:
         while (call.fingerprint, occurrence) not in work.stored:
             work.check()
             answer = self._attempt(work, call, occurrence)

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.companies import BadNumber, cik, identify_noting_repair, sec_identify, uk_number
+from services.companies import (
+    BadNumber,
+    cik,
+    identify_noting_repair,
+    lei,
+    sec_identify,
+    sec_name,
+    uk_number,
+)
 
 IDENTIFIERS = [uk_number, cik, sec_identify]
 
@@ -25,6 +33,13 @@ IDENTIFIERS = [uk_number, cik, sec_identify]
         ("3.694027E+06", "03694027"),
         ("3,694027e+06", "03694027"),
         ("3.6940270E+06", "03694027"),
+        ("9,355,500", "09355500"),
+        ("9.355.500", "09355500"),
+        ("9'355'500", "09355500"),
+        ("9 355 500", "09355500"),
+        ("9,355,500.00", "09355500"),
+        ("9.355.500,0", "09355500"),
+        ("225,951", "00225951"),
         ('="09355500"', "09355500"),
         ("=09355500", "09355500"),
         ("'00225951", "00225951"),
@@ -59,6 +74,18 @@ def test_uk_numbers_are_read_as_people_write_them(text: str, number: str) -> Non
         ("1.505E+07", "lost digits"),
         ("1E+07", "lost digits"),
         ("3.694E+06", "lost digits"),
+        ("1.23E+10", "lost digits"),
+        ("320,000", "may be 320 or 320000"),
+        ("320.000", "may be 320 or 320000"),
+        ("225.951", "not a company number"),
+        ("9,35,500", "not a company number"),
+        ("2021-03-31", "is a date"),
+        ("2021-03-31 00:00:00", "is a date"),
+        ("01/03/2024", "is a date"),
+        ("Mar-21", "is a date"),
+        ("1-Sep", "is a date"),
+        ("HWUPKR0MPOU8FGXBT394", "is an LEI (HWUP"),
+        ("HWUPKR0MPOU8FGXBT395", "not a company number"),
         ("SC1234", "SC001234"),
         ("00000000", "zero"),
         ("0", "zero"),
@@ -92,6 +119,8 @@ def test_what_is_no_cik_is_refused(text: str) -> None:
     ("text", "number"),
     [
         ("BRK.B", "BRK-B"),
+        ("BRK/B", "BRK-B"),
+        ("1,318,605", "1318605"),
         ("brk-b", "BRK-B"),
         (" aapl ", "AAPL"),
         ("CIK", "CIK"),
@@ -104,7 +133,20 @@ def test_a_company_of_the_sec_is_a_cik_or_a_ticker(text: str, number: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["", "N/A", "#N/A", "Apple Inc.", "GEN ERIC", "TOOLONGATICKER", "-B", "BRK-"]
+    "text",
+    [
+        "",
+        "N/A",
+        "#N/A",
+        "SEP-21",
+        "1-Mar",
+        "HWUPKR0MPOU8FGXBT394",
+        "Apple Inc.",
+        "GEN ERIC",
+        "TOOLONGATICKER",
+        "-B",
+        "BRK-",
+    ],
 )
 def test_what_is_neither_cik_nor_ticker_is_refused(text: str) -> None:
     with pytest.raises(BadNumber):
@@ -121,6 +163,8 @@ def test_what_is_neither_cik_nor_ticker_is_refused(text: str) -> None:
         (uk_number, '="09355500"', True),
         (uk_number, "'00225951", True),
         (uk_number, "3.694027E+06", True),
+        (uk_number, "9,355,500", True),
+        (sec_identify, "brk/b", False),
         (cik, "0000320193", False),
         (cik, "CIK0000320193", False),
         (cik, "320193.0", True),
@@ -165,3 +209,95 @@ def test_a_scientific_number_that_lost_digits_is_never_guessed(number: int, kept
 def test_every_way_to_write_a_cik_comes_back(number: int) -> None:
     for written in (str(number), f"{number:010d}", f"CIK{number:010d}", f"{number}.0"):
         assert cik(written) == sec_identify(written) == str(number)
+
+
+@given(number=st.integers(1, 99_999_999), separator=st.sampled_from(",'’"))
+def test_thousands_separators_come_out_or_are_refused_where_they_may_be_decimals(
+    number: int, separator: str
+) -> None:
+    written = f"{number:,}".replace(",", separator)
+    if written.count(separator) == 1 and written.endswith(",000"):
+        with pytest.raises(BadNumber, match="write it without separators"):
+            uk_number(written)
+    else:
+        assert uk_number(written) == f"{number:08d}"
+
+
+LEI_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+LEI_BODIES = st.text(LEI_CHARACTERS, min_size=18, max_size=18)
+
+
+def with_check_digits(body: str) -> str:
+    """As ISO 7064 MOD 97-10 makes them, by long division."""
+    rest = 0
+    for character in f"{body}00":
+        value = ord(character) - (48 if character.isdigit() else 55)
+        rest = (rest * (100 if value > 9 else 10) + value) % 97
+    return f"{body}{98 - rest:02d}"
+
+
+@pytest.mark.parametrize("text", ["HWUPKR0MPOU8FGXBT394", "5493001KJTIIGC8Y1R12", "hwup kr0m pou8 fgxb t394"])
+def test_a_real_lei_is_an_lei(text: str) -> None:
+    assert lei(text) == re.sub(" ", "", text.upper())
+
+
+@given(LEI_BODIES, st.integers(0, 19), st.data())
+def test_an_lei_with_one_character_changed_or_two_swapped_is_refused(
+    body: str, place: int, data: st.DataObject
+) -> None:
+    right = with_check_digits(body)
+    assert lei(right) == right
+    other = data.draw(st.sampled_from(LEI_CHARACTERS.replace(right[place], "")))
+    wrong = [right[:place] + other + right[place + 1 :]]
+    if place and right[place] != right[place - 1]:
+        wrong.append(right[: place - 1] + right[place] + right[place - 1] + right[place + 1 :])
+    for text in wrong:
+        if not (text[18:].isdigit() and has_wrapped(right, text)):
+            with pytest.raises(BadNumber):
+                lei(text)
+
+
+def has_wrapped(one: str, other: str) -> bool:
+    """MOD 97-10 misses a change by a multiple of 97: letters are two digits, so a few swaps are one."""
+    return as_number(one) % 97 == as_number(other) % 97
+
+
+def as_number(text: str) -> int:
+    return int("".join(str(int(character, 36)) for character in text))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Apple Inc.", "APPLE INC."),
+        ("  Johnson &\u00a0 Johnson ", "JOHNSON & JOHNSON"),
+        ('"Tesla, Inc."', "TESLA, INC."),
+        ("3M Co", "3M CO"),
+        ("Café\u200b Söhne", "CAFÉ SÖHNE"),
+        ("A\x00B\x07Corp\ud800", "A B CORP"),
+    ],
+)
+def test_a_name_stays_as_given_in_capitals(text: str, name: str) -> None:
+    assert sec_name(text) == name
+    assert sec_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "N/A", "#N/A", "#REF!", "#NAME?", "null", "123", "-", "A", "x" * 201]
+)
+def test_what_is_no_name_is_refused(text: str) -> None:
+    with pytest.raises(BadNumber):
+        sec_name(text)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_lasting_name_or_none(text: str) -> None:
+    try:
+        name = sec_name(text)
+    except BadNumber as bad:
+        name, said = "", str(bad)
+    if not name:
+        assert said.endswith(".")
+        return
+    assert sec_name(name) == name
+    assert len(name) <= 600

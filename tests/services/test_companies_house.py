@@ -142,6 +142,127 @@ def test_the_newest_filing_counts_and_only_accounts_are_accounts() -> None:
     assert asked[1].path == METADATA
 
 
+def of(made_up_to: str, filed: str, document: str = METADATA, **changes: Any) -> dict[str, Any]:
+    return filing(
+        description_values={"made_up_date": made_up_to},
+        date=filed,
+        links={"document_metadata": document},
+        **changes,
+    )
+
+
+def test_an_old_year_amended_late_is_not_the_newest_year() -> None:
+    amended = of("2022-12-31", "2025-06-01", "/document/amended", type="AAMD")
+    newest = of("2023-12-31", "2024-09-01")
+    _, asked = run(history(amended, newest), metadata(), Answer(200, DOCUMENT))
+    assert asked[1].path == METADATA
+
+
+def test_of_two_accounts_for_one_date_the_last_filed_counts() -> None:
+    first = of("2023-12-31", "2024-09-01", "/document/first")
+    amended = of("2023-12-31", "2025-06-01", type="AAMD")
+    for items in ((first, amended), (amended, first)):
+        _, asked = run(
+            history(*items), metadata(), Answer(200, DOCUMENT), settings={"made_up_to": "2023-12-31"}
+        )
+        assert asked[1].path == METADATA
+
+
+def test_a_year_is_the_one_in_which_the_balance_sheet_date_lies() -> None:
+    items = [of("2025-01-31", "2025-06-01", "/document/a"), of("2024-01-31", "2024-06-01")]
+    _, asked = run(history(*items), metadata(), Answer(200, DOCUMENT), settings={"made_up_to": "2024"})
+    assert asked[1].path == METADATA
+    assert failed(history(*items), settings={"made_up_to": "2023"}) == (Empty, "no_accounts")
+
+
+def document_of(year: int, equity: int, before: int) -> Answer:
+    """Accounts of a year and the year before."""
+    text = (
+        DOCUMENT.decode().replace("2024-12-31", f"{year}-12-31").replace("December 2024", f"December {year}")
+    )
+    context = text[text.index("<x:context") : text.index("</x:context>") + len("</x:context>")]
+    prior = context.replace('id="c"', 'id="p"').replace(f"{year}-12-31", f"{year - 1}-12-31")
+    fact = text[text.index("<ix:nonFraction") : text.index("</body>")]
+    told = fact.replace("3,365", str(equity)) + fact.replace("3,365", str(before)).replace('"c"', '"p"')
+    return Answer(200, text.replace(context, context + prior).replace(fact, told).encode())
+
+
+SERIES = ("balance_sheet_date", "shareholder_funds")
+
+
+def run_series(*answers: Answer, periods: str) -> tuple[Result, list[Get]]:
+    fields = tuple(COMPANIES_HOUSE.columns(SERIES, {"periods": periods}))
+    extraction = COMPANIES_HOUSE.extract(Company(NUMBER), Options(fields, {"periods": periods}))
+    asked: list[Get] = []
+    to_send: list[Answer | None] = [None, *answers]
+    while to_send:
+        try:
+            call = extraction.send(to_send.pop(0))
+        except StopIteration as stopped:
+            result: Result = stopped.value
+            return result, asked
+        assert isinstance(call, Get)
+        asked.append(call)
+    raise AssertionError(f"more is asked: {asked[-1]}")
+
+
+def test_years_before_are_told_by_every_other_accounts() -> None:
+    items = [of(f"{year}-12-31", f"{year + 1}-09-01", f"/document/{year}") for year in range(2024, 2019, -1)]
+    result, asked = run_series(
+        history(*items),
+        metadata(), document_of(2024, 50, 40),
+        metadata(), document_of(2022, 30, 20),
+        periods="4",
+    )  # fmt: skip
+    assert isinstance(result, Fields)
+    assert [(name, value.value) for name, value in result.values.items()] == [
+        ("balance_sheet_date", date(2024, 12, 31)),
+        ("balance_sheet_date_prior", date(2023, 12, 31)),
+        ("balance_sheet_date_prior_2", date(2022, 12, 31)),
+        ("balance_sheet_date_prior_3", date(2021, 12, 31)),
+        ("shareholder_funds", 50),
+        ("shareholder_funds_prior", 40),
+        ("shareholder_funds_prior_2", 30),
+        ("shareholder_funds_prior_3", 20),
+    ]
+    assert [call.path for call in asked if call.path.startswith("/document/2")] == [
+        "/document/2024",
+        "/document/2022",
+    ]
+    source = result.values["shareholder_funds_prior_2"].source
+    assert source is not None
+    assert source.document == "/document/2022"
+
+
+def test_an_older_document_that_cannot_be_read_costs_its_years_only() -> None:
+    items = [of(f"{year}-12-31", f"{year + 1}-09-01") for year in (2024, 2023, 2022)]
+    pdf = metadata(resources={"application/pdf": {}})
+    result, _ = run_series(history(*items), metadata(), document_of(2024, 50, 40), pdf, periods="4")
+    assert isinstance(result, Fields)
+    assert [value.value for name, value in result.values.items() if name in SERIES] == [
+        date(2024, 12, 31),
+        50,
+    ]
+    assert "shareholder_funds_prior" in result.values
+    assert "shareholder_funds_prior_2" not in result.values
+    assert result.flags[-1:] == ("earlier_accounts_unreadable",)
+
+
+def test_two_years_need_one_document_and_one_page() -> None:
+    items = [of(f"{year}-12-31", f"{year + 1}-09-01") for year in (2024, 2023, 2022)]
+    result, asked = run_series(history(*items, total=999), metadata(), document_of(2024, 50, 40), periods="2")
+    assert isinstance(result, Fields)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("number", ["FC034567", "OC437536", "SC722766", "NI681295", "R0000001", "IP000CUS"])
+def test_companies_of_every_register_are_asked_for_alike(number: str) -> None:
+    extraction = COMPANIES_HOUSE.extract(Company(COMPANIES_HOUSE.identify(number.lower())), Options(FIELDS))
+    asked = next(extraction)
+    assert isinstance(asked, Get)
+    assert asked.path == f"/company/{number}/filing-history"
+
+
 def test_a_balance_sheet_date_can_be_chosen_and_pages_are_asked_for_only_then() -> None:
     wanted = filing(description_values={"made_up_date": "2020-03-31"})
     result, asked = run(
@@ -149,7 +270,7 @@ def test_a_balance_sheet_date_can_be_chosen_and_pages_are_asked_for_only_then() 
         history(wanted, total=3),
         metadata(),
         Answer(200, DOCUMENT),
-        settings={"made_up_date": "2020-03-31"},
+        settings={"made_up_to": "2020-03-31"},
     )
     assert isinstance(result, Fields)
     assert [call.params[-1] for call in asked[:2]] == [("items_per_page", "100"), ("start_index", "2")]
@@ -185,7 +306,7 @@ def test_every_way_to_hold_nothing_has_its_cause(
 
 
 def test_accounts_of_a_date_that_was_never_filed_are_no_accounts() -> None:
-    assert failed(history(filing()), settings={"made_up_date": "1999-01-01"}) == (Empty, "no_accounts")
+    assert failed(history(filing()), settings={"made_up_to": "1999-01-01"}) == (Empty, "no_accounts")
 
 
 def test_recorded_answers_without_document_are_understood(corpus: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.companies import BadNumber, sec_identify, uk_number
+from services.companies import BadNumber, sec_identify, sec_name, uk_number
 from services.company_lists import Columns, CompanyList, Reject, UnusableFile, read_companies
 
 Identify = Callable[[str], str]
@@ -240,3 +240,56 @@ def test_an_identify_that_refuses_everything_rejects_every_line() -> None:
         raise BadNumber(f"{text} again.")
 
     assert [reject.reason for reject in read("number\n1\n2\n", never).rejects] == ["1 again.", "2 again."]
+
+
+def read_named(text: str) -> CompanyList:
+    return read_companies(text.encode(), "list.csv", sec_identify, identify_name=sec_name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Name\nApple Inc.\nBest Buy Co\n",
+        "Apple Inc.\nBest Buy Co\n",
+        "Company,Sector\nApple Inc.,Tech\nBest Buy Co,Retail\n",
+        "Company,Country\nApple Inc.,USA\nBest Buy Co,USA\n",
+    ],
+)
+def test_a_list_of_names_only_is_one_where_companies_are_found_by_name(text: str) -> None:
+    result = read_named(text)
+    assert [company.number for company in result.companies] == ["APPLE INC.", "BEST BUY CO"]
+    assert [company.name for company in result.companies] == ["Apple Inc.", "Best Buy Co"]
+    assert (result.number_columns, result.rejects) == ((), [])
+    with pytest.raises(UnusableFile, match="no column of company numbers"):
+        read(text)
+
+
+def test_a_column_headed_as_names_holds_names_even_if_they_look_like_tickers() -> None:
+    result = read_named("name\nApple\nTesla\nBest Buy\napple\nN/A\n")
+    assert [company.number for company in result.companies] == ["APPLE", "TESLA", "BEST BUY"]
+    assert result.merged == 1
+    assert [(reject.line, reject.reason) for reject in result.rejects] == [(6, "'N/A' is no company's name.")]
+
+
+def test_a_line_without_a_number_goes_by_its_name_and_a_bad_number_is_never_replaced() -> None:
+    result = read_named("ticker,company\nAAPL,Apple Inc.\n,Best Buy Co\n#N/A,Tesla\n,\n ,?\n")
+    assert [company.number for company in result.companies] == ["AAPL", "BEST BUY CO"]
+    assert [reject.line for reject in result.rejects] == [4, 6]
+
+
+def test_tickers_beside_names_are_believed_without_a_heading_of_their_own() -> None:
+    result = read_named("Company,Code\nApple Inc.,AAPL\nBest Buy Co,BBY\n")
+    assert [company.number for company in result.companies] == ["AAPL", "BBY"]
+
+
+def test_names_beside_numbers_stay_names() -> None:
+    result = read_named("Apple Inc.,320193\nBest Buy Co,764478\n")
+    assert found(result) == [(1, "320193", "Apple Inc."), (2, "764478", "Best Buy Co")]
+
+
+def test_the_lists_of_the_corpus_are_read_whole(corpus: Path) -> None:
+    popular = corpus / "company_lists" / "popular_us_stocks.csv"
+    result = read_companies(popular.read_bytes(), popular.name, sec_identify, identify_name=sec_name)
+    lines = popular.read_text().splitlines()[1:]
+    assert len(result.companies) + result.merged == len(lines)
+    assert {company.number for company in result.companies} >= {"320193", "BRK-B", "TWTR"}

@@ -57,6 +57,12 @@ def run(
     raise AssertionError(f"the extractor asks for more: {asked[-1]}")
 
 
+def submissions(reports: dict[str, str], *pages: dict[str, Any], **about: Any) -> Answer:
+    """An answer that lists these reports: accession number to document."""
+    recent = {"accessionNumber": list(reports), "primaryDocument": list(reports.values())}
+    return Answer(200, json.dumps({**about, "filings": {"recent": recent, "files": list(pages)}}).encode())
+
+
 def values(result: Result) -> dict[str, Any]:
     assert isinstance(result, Fields)
     return {name: value.value for name, value in result.values.items()}
@@ -100,6 +106,141 @@ def test_an_unknown_ticker_costs_one_call(answer: Answer, ending: Result) -> Non
     assert (len(asked), result) == (1, ending)
 
 
+def test_the_list_of_tickers_serves_every_company() -> None:
+    asked, _ = run("BRK-B", Answer(200, TICKERS), Answer(200, FACTS))
+    assert [call.shared_seconds for call in asked] == [86_400, 0]
+
+
+NAMES = json.dumps(
+    {
+        str(place): {"cik_str": cik, "ticker": ticker, "title": title}
+        for place, (cik, ticker, title) in enumerate(
+            [
+                (1, "DIS", "Walt Disney Co"),
+                (2, "AMZN", "AMAZON COM INC"),
+                (3, "T", "AT&T INC."),
+                (4, "TTC", "TORO CO"),
+                (5, "TORO", "TORO CORP."),
+                (6, "FBP", "FIRST BANCORP /PR/"),
+                (7, "FBNC", "FIRST BANCORP /NC/"),
+                (8, "GOOGL", "Alphabet Inc."),
+                (8, "GOOG", "Alphabet Inc."),
+                (9, "CAFE", "Café Söhne SE"),
+            ]
+        )
+    }
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "cik"),
+    [
+        ("THE WALT DISNEY COMPANY", 1),
+        ("AMAZON.COM, INC.", 2),
+        ("AT&T", 3),
+        ("TORO CO", 4),
+        ("TORO CORP", 5),
+        ("TORO", 5),  # a ticker counts before a name
+        ("ALPHABET INC", 8),
+        ("CAFE SOHNE", 9),
+    ],
+)
+def test_a_name_is_the_listed_one_but_for_signs_and_legal_form(name: str, cik: int) -> None:
+    asked, result = run(name, Answer(200, NAMES), Answer(200, FACTS))
+    assert asked[1].path == f"/api/xbrl/companyfacts/CIK{cik:010d}.json"
+    assert isinstance(result, Fields)
+    assert result.flags == (() if name == "TORO" else ("found_by_name",))
+
+
+def test_a_name_of_several_companies_is_refused_with_all_of_them() -> None:
+    _, result = run("FIRST BANCORP", Answer(200, NAMES))
+    assert result == Failed(
+        "not_found",
+        "Several companies are called FIRST BANCORP: 6 (FIRST BANCORP /PR/), 7 (FIRST BANCORP /NC/). "
+        "Ask for one by its CIK.",
+    )
+
+
+@pytest.mark.parametrize("name", ["DISNEY", "WALT DISNEY PICTURES", "INC", "THE", "&"])
+def test_a_name_is_never_guessed(name: str) -> None:
+    _, result = run(name, Answer(200, NAMES))
+    assert result == Failed("not_found", f"The SEC's list of tickers has no {name}.")
+
+
+def test_the_address_of_the_report_is_asked_for_only_when_wanted() -> None:
+    fields = ("report_url", "tickers", "sic", "sic_description")
+    listed = submissions({"b": "a-2024.htm"}, tickers=["A", "AB"], sic="7372", sicDescription="Software")
+    asked, result = run("7", Answer(200, FACTS), listed, fields=fields)
+    assert asked[1] == Get("/submissions/CIK0000000007.json", host="data")
+    assert values(result) == {
+        "report_url": "https://www.sec.gov/Archives/edgar/data/7/b/a-2024.htm",
+        "tickers": "A AB",
+        "sic": "7372",
+        "sic_description": "Software",
+    }
+
+
+def test_older_pages_are_asked_for_only_when_they_may_list_the_report() -> None:
+    pages = [
+        {"name": f"CIK0000000007-submissions-00{n}.json", "filingFrom": first, "filingTo": last}
+        for n, first, last in ((1, "2026-03-01", "2026-12-31"), (2, "2025-06-01", "2026-02-28"), (3, "", ""))
+    ]
+    older = {"accessionNumber": ["b"], "primaryDocument": [""]}
+    asked, result = run(
+        "7",
+        Answer(200, FACTS),
+        submissions({"z": "z.htm"}, *pages),
+        Answer(200, json.dumps(older).encode()),
+        fields=("report_url",),
+    )
+    assert [call.path for call in asked[2:]] == ["/submissions/CIK0000000007-submissions-002.json"]
+    assert values(result) == {"report_url": "https://www.sec.gov/Archives/edgar/data/7/b/b-index.htm"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(404, b""),
+        Answer(200, b"[]"),
+        Answer(200, b"{"),
+        Answer(200, b'{"filings": {"recent": {"accessionNumber": 7}, "files": [{"name": "../x"}, 7]}}'),
+    ],
+)
+def test_without_the_list_of_filings_the_figures_stand(answer: Answer) -> None:
+    _, result = run("7", Answer(200, FACTS), answer, fields=("net_income", "report_url", "sic"))
+    assert values(result) == {"net_income": 6}
+
+
+@pytest.mark.parametrize(
+    "file", ["submissions_CIK0000320193_AAPL.json", "submissions_CIK0001045810_NVDA.json"]
+)
+def test_real_lists_of_filings_hold_the_reports_address(corpus: Path, file: str) -> None:
+    listed = (corpus / "sec_json" / file).read_bytes()
+    recent = json.loads(listed)["filings"]["recent"]
+    place = recent["form"].index("10-K")
+    accession, document = recent["accessionNumber"][place], recent["primaryDocument"][place]
+    facts = FACTS.replace(b'"b"', json.dumps(accession).encode())
+    _, result = run("320193", Answer(200, facts), Answer(200, listed), fields=("report_url", "sic"))
+    folder = f"https://www.sec.gov/Archives/edgar/data/320193/{accession.replace('-', '')}"
+    assert values(result) == {
+        "report_url": f"{folder}/{document}",
+        "sic": json.loads(listed)["sic"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("frequency", "year", "said"),
+    [
+        ("annual", "2019", "none from an annual report of a fiscal year that ends in 2019."),
+        ("quarterly", "latest", "none of a quarter."),
+        ("quarterly", "2019", "none of a quarter of a fiscal year that ends in 2019."),
+    ],
+)
+def test_what_was_not_reported_is_said_with_what_was_asked_for(frequency: str, year: str, said: str) -> None:
+    _, result = run("7", Answer(200, FACTS), frequency=frequency, year=year)
+    assert result == Empty("no_facts", f"CIK 7 has facts, but {said}")
+
+
 def test_a_list_of_tickers_that_is_no_json_is_a_parse_error() -> None:
     _, result = run("NOPE", Answer(200, b"{]"))
     assert isinstance(result, Failed)
@@ -132,7 +273,7 @@ def test_a_company_whose_asked_fields_are_all_missing_is_not_empty() -> None:
 
 def test_the_first_filed_value_is_an_option() -> None:
     assert values(run("7", Answer(200, FACTS), fields=("net_income",))[1]) == {"net_income": 6}
-    first = run("7", Answer(200, FACTS), fields=("net_income",), restatements="first")[1]
+    first = run("7", Answer(200, FACTS), fields=("net_income",), **{"as": "first"})[1]
     assert values(first) == {"net_income": 5}
 
 

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.extraction import Source
-from services.us_facts import SERIES, annual, latest_annual
-from services.us_filed import read
+from services import earlier
+from services.extraction import Source, Value
+from services.us_facts import SERIES, Wanted, annual, latest_annual, row
+from services.us_filed import QUARTER, read
 
 FILES = [
     "companyfacts_CIK0000320193_AAPL.json",
@@ -377,3 +378,128 @@ def test_a_large_answer_needs_memory_of_a_few_times_its_size(corpus: Path) -> No
 def test_what_is_no_json_is_a_value_error(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         read(body)
+
+
+ROUNDING = 2_000_000  # the filers round to millions, each figure by itself
+QUARTERLY = [
+    # company, periods back, field, value; a fourth quarter is the year less nine months
+    (0, 0, "revenue", 143_756_000_000),
+    (0, 0, "eps_diluted", Decimal("2.84")),
+    (0, 0, "operating_cash_flow", 53_925_000_000),
+    (0, 1, "revenue", 416_161_000_000 - 124_300_000_000 - 95_359_000_000 - 94_036_000_000),
+    (0, 1, "net_income", 112_010_000_000 - 84_544_000_000),
+    (0, 1, "total_assets", 359_241_000_000),
+    (0, 3, "net_income", 24_780_000_000),
+    (0, 3, "operating_cash_flow", 53_887_000_000 - 29_935_000_000),
+    (1, 0, "net_income", 58_321_000_000),
+    (1, 1, "operating_cash_flow", 102_718_000_000 - 66_530_000_000),
+    (1, 2, "eps_diluted", Decimal("1.3")),
+    (2, 1, "net_income", 132_170_000_000 - 34_540_000_000 - 28_196_000_000 - 34_979_000_000),
+]
+
+
+@pytest.mark.parametrize(("company", "back", "field", "value"), QUARTERLY)
+def test_real_quarters_come_out(corpus: Path, company: int, back: int, field: str, value: Any) -> None:
+    plain = corpus / "sec_json" / FILES[company]
+    facts = read(gzip.decompress(plain.with_suffix(".json.gz").read_bytes()), QUARTER)
+    column = earlier.column(field, back)
+    assert row(facts, [column], Wanted(QUARTER))[column].value == value
+
+
+@pytest.mark.parametrize("name", FILES[:3])
+def test_four_real_quarters_add_up_to_their_year(corpus: Path, name: str) -> None:
+    facts = read(gzip.decompress((corpus / "sec_json" / name).with_suffix(".json.gz").read_bytes()), QUARTER)
+    years = annual(facts)
+    for year in range(2019, 2026):
+        for field in ("revenue", "net_income", "operating_cash_flow"):
+            columns = [earlier.column(field, back) for back in range(4)]
+            found = row(facts, [*columns, "period_end"], Wanted(QUARTER, year))
+            end = found["period_end"].value
+            assert isinstance(end, date)
+            quarters = total([found[column] for column in columns])
+            assert abs(quarters - total([years[field][end]])) <= ROUNDING
+
+
+def total(values: list[Value]) -> Decimal:
+    return sum((Decimal(str(value.value)) for value in values), Decimal(0))
+
+
+def ten_q(number: int, on: str) -> Filing:
+    return filed(f"0001-25-{number}", on, "10-Q")
+
+
+def test_a_quarter_is_never_half_a_year() -> None:
+    q2 = ten_q(2, "2025-08-01")
+    facts = document({"NetIncomeLoss": [q2(70, "2025-06-30", "2025-01-01")]})
+    assert row(facts, ["net_income"], Wanted(QUARTER)) == {}
+    q1 = ten_q(1, "2025-05-01")
+    facts = document(
+        {"NetIncomeLoss": [q2(70, "2025-06-30", "2025-01-01"), q1(30, "2025-03-31", "2025-01-01")]}
+    )
+    value = row(facts, ["net_income"], Wanted(QUARTER))["net_income"]
+    assert (value.value, value.flags) == (40, ("derived",))
+    assert value.source is not None
+    assert value.source.context == "2025-01-01 to 2025-06-30 less 2025-01-01 to 2025-03-31"
+    assert (value.source.period_start, value.source.document) == (date(2025, 4, 1), "0001-25-2")
+
+
+def test_quarters_of_12_and_16_weeks_are_quarters() -> None:
+    """PepsiCo and Costco report three of 12 weeks and one of 16 or 17."""
+    q3, k = ten_q(3, "2025-10-09"), filed("0001-26-9", "2026-02-04")
+    income = [
+        q3(20, "2025-09-06", "2025-06-15"),
+        q3(55, "2025-09-06", "2024-12-29"),
+        k(80, "2025-12-27", "2024-12-29"),
+    ]
+    names = ["net_income", "net_income_prior", "period_start"]
+    found = row(document({"NetIncomeLoss": income}), names, Wanted(QUARTER))
+    assert (found["net_income"].value, found["net_income_prior"].value) == (25, 20)
+    assert found["period_start"].value == date(2025, 9, 7)
+
+
+def test_a_stated_quarter_counts_before_a_difference() -> None:
+    q1, q2 = ten_q(1, "2025-05-01"), ten_q(2, "2025-08-01")
+    facts = document(
+        {
+            "NetIncomeLoss": [
+                q1(30, "2025-03-31", "2025-01-01"),
+                q2(70, "2025-06-30", "2025-01-01"),
+                q2(41, "2025-06-30", "2025-04-01"),
+            ]
+        }
+    )
+    value = row(facts, ["net_income"], Wanted(QUARTER))["net_income"]
+    assert (value.value, value.flags) == (41, ())
+
+
+def test_what_does_not_add_up_is_never_a_difference() -> None:
+    q3, k = ten_q(3, "2025-11-01"), filed("0001-26-9", "2026-02-01")
+    per_share = {"USD/shares": [q3(3, "2025-09-30", "2025-01-01"), k(4, "2025-12-31", "2025-01-01")]}
+    income = [q3(30, "2025-09-30", "2025-01-01"), k(40, "2025-12-31", "2025-01-01")]
+    facts = document({"EarningsPerShareDiluted": per_share, "NetIncomeLoss": income})
+    found = row(facts, ["eps_diluted", "net_income"], Wanted(QUARTER))
+    assert {name: value.value for name, value in found.items()} == {"net_income": 10}
+
+
+def test_as_first_reported_a_quarter_is_a_difference_of_first_reports() -> None:
+    q3, k = ten_q(3, "2025-11-01"), filed("0001-26-9", "2026-02-01")
+    again = filed("0001-27-9", "2027-02-01")
+    income = [
+        q3(30, "2025-09-30", "2025-01-01"),
+        k(40, "2025-12-31", "2025-01-01"),
+        again(45, "2025-12-31", "2025-01-01"),
+    ]
+    for first, value in ((True, 10), (False, 15)):
+        found = row(document({"NetIncomeLoss": income}), ["net_income"], Wanted(QUARTER, first_filed=first))
+        assert found["net_income"].value == value
+
+
+def test_a_series_goes_back_over_reported_years() -> None:
+    facts = document({"NetIncomeLoss": [year(SECOND, 3), year(FIRST, 1, 2022), year(FIRST, 2, 2023)]})
+    names = [earlier.column(name, back) for back in range(4) for name in ("net_income", "period_end")]
+    found = row(facts, names, Wanted())
+    assert [found[earlier.column("net_income", back)].value for back in range(3)] == [3, 2, 1]
+    assert found["period_end_prior_2"].value == date(2022, 12, 31)
+    assert "net_income_prior_3" not in found
+    assert row(facts, ["net_income"], Wanted(year=2023))["net_income"].value == 2
+    assert row(facts, ["net_income"], Wanted(year=2021)) == {}

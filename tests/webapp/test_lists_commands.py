@@ -7,8 +7,10 @@ import io
 import json
 import stat
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 
+import openpyxl
 import psycopg
 import pytest
 from click.testing import Result
@@ -129,9 +131,21 @@ def test_thirty_percent_bad_rows_are_all_kept_with_reasons(run: Run, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--service", "nix"), "no service “nix”. Services: companies_house, filings_folder, sec_edgar."),
-        (("--service", "sec_edgar", "--option", "nix=1"), "no option “nix”. Options: restatements."),
-        (("--service", "sec_edgar", "--option", "restatements=x"), "it must be last or first"),
+        (("--service", "nix"), "no service “nix”. Services: companies_house, filings_folder"),
+        (
+            ("--service", "sec_edgar", "--option", "nix=1"),
+            "no option “nix”. Options: frequency, year, periods, as.",
+        ),
+        (("--service", "sec_edgar", "--option", "as=x"), "it must be latest or first"),
+        (
+            ("--service", "sec_edgar", "--option", "year=21"),
+            "year is “21”: it must be latest or a year",
+        ),
+        (("--service", "sec_edgar", "--option", "periods=99"), "it must be a number from 1 to 40"),
+        (
+            ("--service", UK, "--option", "made_up_to=31/12/23"),
+            "it must be latest, a balance sheet",
+        ),
         (("--service", "sec_edgar", "--option", "first"), "write NAME=VALUE"),
         (("--service", "sec_edgar", "--field", "turnover"), "no field “turnover”. Fields: entity_name, cik,"),
     ],
@@ -151,11 +165,37 @@ def test_fields_and_options_are_stored_and_a_list_of_others_is_not_overwritten(
     run: Run, companies: Path, committed: psycopg.Connection
 ) -> None:
     chosen = ("--field", "shareholder_funds", "--field", "balance_sheet_date", "--priority", "7")
-    assert import_list(run, companies, *chosen, "--option", "made_up_date=2020-03-31").exit_code == 0
+    assert import_list(run, companies, *chosen, "--option", "made_up_to=2020-03-31").exit_code == 0
     stored = committed.execute("SELECT fields, required, options, priority FROM list").fetchone()
     fields = ["shareholder_funds", "balance_sheet_date"]
-    assert stored == (fields, ["balance_sheet_date", "shareholder_funds"], {"made_up_date": "2020-03-31"}, 7)
-    assert_refused(import_list(run, companies), "of other options: made_up_date=2020-03-31")
+    assert stored == (fields, ["balance_sheet_date", "shareholder_funds"], {"made_up_to": "2020-03-31"}, 7)
+    assert_refused(import_list(run, companies), "of other options: made_up_to=2020-03-31")
+
+
+def test_a_series_is_stored_as_columns_and_its_dates_are_dates_in_a_workbook(
+    run: Run, tmp_path: Path, committed: psycopg.Connection, end_jobs: EndJobs
+) -> None:
+    file = tmp_path / "us.csv"
+    file.write_text("Company\nApple Inc.\nBest Buy Co\nN/A\n")
+    chosen = ("--field", "period_end", "--field", "report_url", "--option", "periods=2")
+    result = run("lists", "import", file, "--name", "US", "--service", "sec_edgar", *chosen)
+    assert result.stdout.splitlines() == [
+        "Read us.csv: UTF-8, commas, heading in line 1, names from “Company”.",
+        "Made “US”: 2 new companies.",
+        "0 duplicates merged, 0 numbers repaired, 1 line rejected.",
+        "  line 4: 'N/A' is no company's name.",
+        "  All of them: flask lists rejects US",
+    ]
+    stored = committed.execute("SELECT fields, required FROM list").fetchone()
+    fields = ["period_end", "period_end_prior", "report_url", "report_url_prior"]
+    assert stored == (fields, ["period_end"])
+    day = '{"values": {"period_end": "2024-12-31", "period_end_prior": "2023-12-31"}, "flags": {}}'
+    run("keys", "add", "sec_edgar", "--label", "us", stdin=b"Example Ltd data@example.com\n")
+    assert end_jobs("sec_edgar", {"APPLE INC.": day}) == 2
+    book = tmp_path / "us.xlsx"
+    assert run("lists", "export", "US", "-o", book, "--format", "xlsx").exit_code == 0
+    heading, first = list(openpyxl.load_workbook(book)["Companies"].iter_rows(values_only=True))[:2]
+    assert first[heading.index("period_end_prior")] == datetime(2023, 12, 31)  # noqa: DTZ001 - a day
 
 
 def test_hostile_text_breaks_no_output(run: Run, tmp_path: Path, end_jobs: EndJobs) -> None:

@@ -407,3 +407,39 @@ def test_a_job_that_must_not_go_on_makes_no_call(
         ask()
     assert register.asked_by == []
     assert db.execute("SELECT cardinality(used) FROM allowance").fetchone() == (0,)  # nor a permit
+
+
+def test_an_answer_for_all_companies_costs_a_worker_one_call_and_is_kept_once(
+    caller: Caller,
+    ask: Ask,
+    work: Work,
+    db: psycopg.Connection,
+    a_key: Callable[..., int],
+    register: Register,
+) -> None:
+    a_key(db)
+    tickers = Get("/tickers", shared_seconds=60.0)
+    assert ask(tickers).body == b"Seven Ltd"
+    other = replace(work, claim=replace(work.claim, id=work.claim.id + 1), stored={})
+    assert (
+        caller.ask(other, tickers, 1, lambda _kept: pytest.fail("nothing new is kept")).body == b"Seven Ltd"
+    )
+    assert len(register.asked_by) == 1
+    assert len(answers.see(db, work.claim.id)) == 1
+    assert answers.see(db, other.claim.id) == []
+
+
+def test_a_test_of_a_key_calls_even_for_what_is_shared(
+    caller: Caller,
+    ask: Ask,
+    work: Work,
+    db: psycopg.Connection,
+    a_key: Callable[..., int],
+    register: Register,
+) -> None:
+    key = a_key(db)
+    tickers = Get("/tickers", shared_seconds=60.0)
+    ask(tickers)
+    tested = replace(work, claim=replace(work.claim, key_id=key), stored={})
+    caller.ask(tested, tickers, 1, lambda _kept: None)
+    assert len(register.asked_by) == 2
