@@ -18,6 +18,12 @@ from store.tally import COUNTED
 
 CHANNEL = "sluice_due"
 WAKE = f"NOTIFY {CHANNEL}"
+# Said when running jobs are to stop: workers look at once at what they hold.
+STOP_WORD = "stop"
+STOP = f"NOTIFY {CHANNEL}, '{STOP_WORD}'"
+# Of those who add to the same list one waits for another: the rows they have in common, in two orders, would have
+# each wait for the other's.
+ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtext('sluice enqueue'), %s)"
 
 # Touches the row of an active list too, so that `store.lists.finish` and this one wait for each other.
 REOPEN = """
@@ -112,6 +118,7 @@ def enqueue(conn: psycopg.Connection, list_id: int, jobs: Iterable[NewJob]) -> i
         for job in jobs:
             name = None if job.name is None else text(job.name, 1000)
             copy.write_row((job.company, name, to_json(job.extra or {}), job.line))
+    conn.execute(ONE_AT_A_TIME, (list_id,))
     (added,) = conn.execute(ENQUEUE, {"list_id": list_id}).fetchall()[0]
     conn.execute("DROP TABLE incoming")
     conn.execute(WAKE)
@@ -147,7 +154,7 @@ def _back(conn: psycopg.Connection, job_id: int, before: Sequence[Status]) -> bo
 
 
 def cancel(conn: psycopg.Connection, list_id: int) -> int:
-    """Take the pending jobs of a list off the queue; returns how many. Running ones finish."""
+    """Take the pending jobs of a list off the queue; returns how many. Running ones follow when they go back."""
     return _repeat(conn, CANCEL, {"list_id": list_id})
 
 

@@ -217,16 +217,23 @@ def pause(conn: psycopg.Connection, list_id: int) -> bool:
 def resume(conn: psycopg.Connection, list_id: int) -> bool:
     """Go on with a paused or cancelled list, cancelled jobs too. False: it was neither."""
     jobs.revive(conn, list_id)  # first: an active list without pending jobs may be finished at any moment
-    if not _change(conn, list_id, "active", None, ("paused", "cancelled")):
-        return False
-    conn.execute(jobs.WAKE)
+    with conn.transaction():
+        if not _change(conn, list_id, "active", None, ("paused", "cancelled")):
+            return False
+        jobs.revive(
+            conn, list_id
+        )  # again: running jobs went back, cancelled, until the list's row was locked
     return True
 
 
 def cancel(conn: psycopg.Connection, list_id: int) -> int | None:
-    """Stop the list and take its pending jobs off the queue; returns how many. None: it had ended."""
+    """Stop the list and take its pending jobs off the queue; returns how many. None: it had ended.
+
+    Running jobs stop at their next call, and are cancelled when their worker gives them back.
+    """
     if not _change(conn, list_id, "cancelled", "clock_timestamp()", ("active", "paused")):
         return None
+    conn.execute(jobs.STOP)
     return jobs.cancel(conn, list_id)
 
 

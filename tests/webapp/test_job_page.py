@@ -97,8 +97,8 @@ def test_every_claim_is_told_with_its_calls_or_that_there_was_none(
 ) -> None:
     calls = [call(claimed, "/first"), call(claimed, "/again", "key_rests", status=429, message="slow down")]
     claims.settle(web, [], calls=calls, now=time.monotonic())
-    for _ in range(3):
-        claims.release(web, claimed.worker, [claimed.id])
+    for n in range(3):
+        claims.release(web, claimed.worker, {claimed.id: claimed.claim_no + n})
         (again,) = claims.claim(web, claimed.worker, "companies_house", None, n=1, soon_seconds=2.0).claims
     settle(web, again, calls=[call(again, "/last")])
     page = viewer.get(f"/jobs/{claimed.id}").text

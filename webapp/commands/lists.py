@@ -116,7 +116,7 @@ def resume(name: str) -> None:
 @lists.command(short_help="Take pending jobs off the queue.")
 @NAME
 def cancel(name: str) -> None:
-    """Take the pending jobs of a list off the queue; those in progress finish, results stay."""
+    """Take the pending jobs of a list off the queue; those in progress stop at their next call, results stay."""
     with connection() as conn:
         one = _found(conn, name)
         cancelled = store.cancel(conn, one.id)
@@ -124,8 +124,8 @@ def cancel(name: str) -> None:
             _same_or_refuse(conn, one, "cancelled", "There is nothing to cancel.")
             return
         running = progress.counts(conn, one).rows["in_progress"]
-        finish = f" {counted(running, 'job')} in progress will finish." if running else ""
-        click.echo(f"Cancelled {counted(cancelled, 'pending job')}.{finish} Results stay.")
+        stop = f" {counted(running, 'job')} in progress will stop at the next call." if running else ""
+        click.echo(f"Cancelled {counted(cancelled, 'pending job')}.{stop} Results stay.")
         click.echo(f"To take it up again: flask lists resume {typed(name)}")
 
 
