@@ -68,7 +68,7 @@ moved AS (
 {COUNTED}
 SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
        c.losses, c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults,
-       l.run_seconds, l.key_id
+       l.run_seconds, l.key_id, l.reuse_seconds > 0
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
 """
 
@@ -140,7 +140,7 @@ moved AS (
 class Claim:
     """A worker's hold on a job, with what its list asks for. `id`, `worker` and `claim_no` are the fence.
 
-    `key_id`: the job is a test of this key.
+    `key_id`: the job is a test of this key. `reuses`: answers of other jobs may do.
     """
 
     id: int
@@ -161,6 +161,7 @@ class Claim:
     max_faults: int
     run_seconds: int
     key_id: int | None = None
+    reuses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +236,13 @@ def settle(
     answers: Sequence[KeptAnswer] = (),
     calls: Sequence[Call] = (),
     now: float = 0.0,
+    again: bool = False,
 ) -> set[int]:
     """Write back what a worker is done with, in one statement; returns the ids of the claims it had lost.
 
-    Answers and calls are kept whoever holds the job now. `now` is on the clock of `Call.sent_at`. Raises
-    `psycopg.DataError` or `psycopg.IntegrityError`, and nothing is written, when one row cannot be stored.
+    Answers and calls are kept whoever holds the job now. `now` is on the clock of `Call.sent_at`. `again`: a
+    try before may have been written, so what is there already is left alone. Raises `psycopg.DataError` or
+    `psycopg.IntegrityError`, and nothing is written, when one row cannot be stored.
     """
     given = {
         "id": [s.id for s in settlements],
@@ -254,5 +257,6 @@ def settle(
         "tried": [s.tried for s in settlements],
         "faulted": [s.faulted for s in settlements],
     }
-    written = conn.execute(SETTLE, given | answer_columns(answers) | call_columns(calls, now)).fetchall()
+    kept = answer_columns(answers) | call_columns(calls, now)
+    written = conn.execute(SETTLE, given | kept | {"again": again}).fetchall()
     return {s.id for s in settlements} - {row[0] for row in written}

@@ -48,6 +48,8 @@ MOVES: tuple[Move, ...] = (
     Move("retry_one", Status.FAILED, Status.PENDING, "the same for one job"),
     Move("ask_again", Status.FAILED, Status.PENDING, "a person asks the service anew; kept answers go"),
     Move("ask_again", Status.DONE, Status.PENDING, "the same after a result, which goes too"),
+    Move("refresh", Status.FAILED, Status.PENDING, "a person asks anew for a whole list"),
+    Move("refresh", Status.DONE, Status.PENDING, "the same after a result"),
     Move("cancel", Status.PENDING, Status.CANCELLED, "a person takes it off the list's work"),
     Move("revive", Status.CANCELLED, Status.PENDING, "a person takes a cancelled list up again"),
 )

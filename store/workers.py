@@ -115,8 +115,9 @@ class Vitals:
 class Pulse:
     """What a beat brought back. `state` None: this worker was declared lost, its claims are others' now.
 
-    `held`: the jobs it holds as the table sees it, each with its claim number; `cancelled`: those of them whose
-    list was cancelled. `due`: services that have work. `moves_wait` and `list_ended`: upkeep is worth a statement.
+    `held`: the jobs it holds as the table sees it, each with its claim number; `cancelled`: those of them
+    whose list was cancelled. `due`: services that have work. `moves_wait` and `list_ended`: upkeep is worth
+    a statement.
     """
 
     state: str | None

@@ -27,7 +27,7 @@ from services.verdicts import (
 )
 from store import answers, keys, ledger
 from store.answers import KeptAnswer
-from store.calls import Call
+from store.calls import REUSED, Call
 from store.cleaning import text
 from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
@@ -69,16 +69,52 @@ class Caller:
     def ask(self, work: Work, call: Get, occurrence: int, kept: Callable[[threading.Event], None]) -> Answer:
         """The kept answer, or a new one, which `kept` is told of as soon as it is on its way to be stored.
 
-        Raises `CallFailed` for what the extractor may deal with, `Stopped` for what ends the work.
+        One that is too large is not kept; its call says so. Raises `CallFailed` for what the extractor may
+        deal with, `Stopped` for what ends the work.
         """
+        if work.claim.reuses and (call.fingerprint, occurrence) not in work.stored:
+            self._reuse(work, call, occurrence)
         while (call.fingerprint, occurrence) not in work.stored:
             work.check()
             answer = self._attempt(work, call, occurrence)
             if answer is not None:
-                kept(self._keep(work, call, occurrence, answer))
+                if len(answer.body) <= answers.MAX_KEPT_BYTES:
+                    kept(self._keep(work, call, occurrence, answer))
                 return answer
         status, headers, body = work.stored[call.fingerprint, occurrence]
         return Answer(status, body, headers)
+
+    def _reuse(self, work: Work, call: Get, occurrence: int) -> None:
+        """Take over what another job was answered lately, if the list allows it: no permit, no call."""
+        work.check()
+        claim = work.claim
+        try:
+            with self.connections() as conn:
+                found = answers.reuse(conn, claim.id, call.fingerprint, occurrence)
+        except psycopg.OperationalError as error:
+            log.warning("the database is away, no answer is taken over: %s", error)
+            return
+        if found is None:
+            return
+        work.stored[call.fingerprint, occurrence] = (found.status, found.headers, found.body)
+        message = f"the answer that job {found.from_job} got {found.age_seconds / 3600:.1f} h before"
+        self.writer.log(
+            Call(
+                claim.id,
+                claim.claim_no,
+                claim.worker,
+                None,
+                described(call),
+                REUSED,
+                found.status,
+                message,
+                waited_ms=0,
+                took_ms=0,
+                late=False,
+                body_bytes=len(found.body),
+                sent_at=time.monotonic(),
+            )
+        )
 
     def _attempt(self, work: Work, call: Get, occurrence: int) -> Answer | None:
         """One request under one permit; None: the key was at fault, or it must not be sent; look again."""
@@ -202,6 +238,8 @@ class Caller:
     ) -> None:
         received = came if isinstance(came, Received) else None
         message = getattr(verdict, "message", None)
+        if received and isinstance(verdict, Usable) and len(received.body) > answers.MAX_KEPT_BYTES:
+            message = f"not kept: more than {answers.MAX_KEPT_BYTES // 1_000_000} MB"
         self.writer.log(
             Call(
                 work.claim.id,
