@@ -55,8 +55,9 @@ class CompanyList:
     """What a file holds: every row is a company, a reject, blank, or merged into an earlier equal number.
 
     `merged` and `repaired` count rows; `repairs` are the first hundred. `cut` counts names of more than 1,000
-    characters, of which the rest is left out: often a quotation mark is missing. `headers` names all columns
-    `columns` says which were used: changed and handed back to `read_companies`, it replaces the guess.
+    characters, of which the rest is left out: often a quotation mark is missing. `headers` names all
+    columns and `columns` says which were used: changed and handed back to `read_companies`, it replaces
+    the guess.
     `header_line` is None for a table without a heading; `delimiter` is blank for a workbook.
     """
 

@@ -110,8 +110,8 @@ def what_became(companies: CompanyList) -> str:
         repaired += f" (such as {_cut(first.written, 30)} to {first.number} in line {first.line})"
     cut = ""
     if companies.cut:
-        first = f"the first in line {companies.first_cut_line}"
-        cut = f"{counted(companies.cut, 'name')} cut after {LONGEST_NAME:,} characters ({first}), "
+        where = f"the first in line {companies.first_cut_line}"
+        cut = f"{counted(companies.cut, 'name')} cut after {LONGEST_NAME:,} characters ({where}), "
     return f"{merged}, {repaired}, {cut}{counted(len(companies.rejects), 'line')} rejected"
 
 

@@ -239,7 +239,7 @@ class Caller:
         received = came if isinstance(came, Received) else None
         message = getattr(verdict, "message", None)
         if received and isinstance(verdict, Usable) and len(received.body) > answers.MAX_KEPT_BYTES:
-            message = f"not kept: more than {answers.MAX_KEPT_BYTES // 1_000_000} MB"
+            message = f"not kept: larger than {answers.MAX_KEPT_BYTES / 1e6:g} MB"
         self.writer.log(
             Call(
                 work.claim.id,
