@@ -12,7 +12,7 @@ DEBIAN := var/debian/.asked
 COMPILE = $(BIN)/pip-compile --quiet --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test check lint types contracts fmt lock clean
+.PHONY: help setup run demo test guards check lint types contracts fmt lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ demo: $(INSTALLED) ## run everything on sample lists to the end, print a summary
 
 test: setup ## run the tests: make test TESTS=tests/store ARGS="-k claim"
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(ARGS)
+
+guards: $(INSTALLED) ## take every guard of docs/invariants.md out, see its test fail (some minutes)
+	GUARDS=1 $(BIN)/python -m pytest -n $(JOBS) tests/guards $(ARGS)
 
 check: ## lint, types, contracts, tests: what CI runs
 	@$(MAKE) --no-print-directory lint

@@ -64,8 +64,8 @@ def test_partitions_are_made_ahead_once_for_answers_and_calls(conn: psycopg.Conn
     _answer(conn, 1, datetime.now(UTC))
     assert (_rows(conn, "answer_rest"), _rows(conn, _names(conn)[0])) == (0, 1)
     conn.execute(
-        """INSERT INTO call (job_id, claim_no, worker, key_id, request, verdict, waited_ms, took_ms, body_bytes,
-                             sent_at)
+        """INSERT INTO call (job_id, claim_no, worker, key_id, request, verdict, waited_ms, took_ms,
+                             body_bytes, sent_at)
            VALUES (1, 1, gen_random_uuid(), 1, '/', 'usable', 0, 0, 0, now())"""
     )
     assert (_rows(conn, "call_rest"), _rows(conn, _names(conn, "call")[0])) == (0, 1)

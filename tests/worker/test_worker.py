@@ -472,6 +472,29 @@ def test_a_cancelled_list_stops_its_running_jobs_at_their_next_call(
     assert len(register.paths) == len(set(register.paths)) == 6
 
 
+def test_a_list_that_starts_later_starts_within_a_beat_of_its_time(
+    dsn: str,
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    two_calls: Service,
+    url: str,
+    a_worker: A_Worker,
+    until: Until,
+) -> None:
+    """Nobody says so when the time has come: the beat asks what is due."""
+    a_key(db)
+    with a_worker(dsn, two_calls, url, beat=0.5) as parts:
+        until(parts.heartbeat.is_believed)
+        starts = db.execute("SELECT now() + interval '1.5 seconds'").fetchall()[0][0]
+        a_list(db, 1, start_at=starts)
+        until(lambda: _done(db) == 1)
+    ((late,),) = db.execute(
+        "SELECT extract(epoch FROM claimed_at - %s)::float8 FROM job", (starts,)
+    ).fetchall()
+    assert 0 <= late < 2.0
+
+
 def _no_connections() -> Any:
     raise AssertionError("no database is needed here")
 
