@@ -27,11 +27,12 @@ from services.verdicts import (
 )
 from store import answers, keys, ledger
 from store.answers import KeptAnswer
-from store.calls import REUSED, Call
+from store.calls import Call
 from store.cleaning import text
 from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
 from worker.permits import Permit, Permits
+from worker.reusing import take_over
 from worker.work import PutBack, Work
 from worker.writer import Writer
 
@@ -73,7 +74,7 @@ class Caller:
         deal with, `Stopped` for what ends the work.
         """
         if work.claim.reuses and (call.fingerprint, occurrence) not in work.stored:
-            self._reuse(work, call, occurrence)
+            take_over(self.connections, self.writer, work, call, occurrence)
         while (call.fingerprint, occurrence) not in work.stored:
             work.check()
             answer = self._attempt(work, call, occurrence)
@@ -83,38 +84,6 @@ class Caller:
                 return answer
         status, headers, body = work.stored[call.fingerprint, occurrence]
         return Answer(status, body, headers)
-
-    def _reuse(self, work: Work, call: Get, occurrence: int) -> None:
-        """Take over what another job was answered lately, if the list allows it: no permit, no call."""
-        work.check()
-        claim = work.claim
-        try:
-            with self.connections() as conn:
-                found = answers.reuse(conn, claim.id, call.fingerprint, occurrence)
-        except psycopg.OperationalError as error:
-            log.warning("the database is away, no answer is taken over: %s", error)
-            return
-        if found is None:
-            return
-        work.stored[call.fingerprint, occurrence] = (found.status, found.headers, found.body)
-        message = f"the answer that job {found.from_job} got {found.age_seconds / 3600:.1f} h before"
-        self.writer.log(
-            Call(
-                claim.id,
-                claim.claim_no,
-                claim.worker,
-                None,
-                described(call),
-                REUSED,
-                found.status,
-                message,
-                waited_ms=0,
-                took_ms=0,
-                late=False,
-                body_bytes=len(found.body),
-                sent_at=time.monotonic(),
-            )
-        )
 
     def _attempt(self, work: Work, call: Get, occurrence: int) -> Answer | None:
         """One request under one permit; None: the key was at fault, or it must not be sent; look again."""

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -79,6 +79,8 @@ def show(conn: psycopg.Connection, found: Sequence[ListSeen], *, in_detail: bool
 def describe(one: ListSeen, of: Counts) -> None:
     """Print one list: jobs by status, what the done ones hold, and why others ended, with what to do."""
     click.echo(f"{shown(one.name)}: {one.service}, {one.state}, {counted(of.total, 'job')}")
+    if one.start_at > datetime.now(UTC):
+        click.echo(f"  starts at {exact(one.start_at)}")
     if one.due_by:
         click.echo(f"  due by {exact(one.due_by)}")
     outcomes = ", ".join(f"{n:,} {name}" for name, n in of.outcomes.items() if n)
