@@ -266,9 +266,8 @@ def test_a_list_of_ten_beside_a_hundred_thousand_starts_within_two_seconds(
     a_worker: AWorker,
     take: Take,
     settlement: Callable[..., Settlement],
-    record_property: Callable[[str, object], None],
 ) -> None:
-    """Workers of eight slots are busy with the large one; each job takes them a tenth of a second."""
+    """Three workers of eight slots are busy with the large one, in rounds of a tenth of a second."""
     setup, stop = connect(), threading.Event()
     a_key(setup)
     a_list(setup, 100_000)
@@ -296,6 +295,5 @@ def test_a_list_of_ten_beside_a_hundred_thousand_starts_within_two_seconds(
             stop.set()
         for one in working:
             one.result(10)
-    waited = begun[small] - joined
-    record_property("seconds", waited)
-    assert waited < 2.0
+    print(f"the small list started after {begun[small] - joined:.2f} s")  # pytest -rP shows it
+    assert begun[small] - joined < 2.0
