@@ -12,7 +12,7 @@ DEBIAN := var/debian/.asked
 COMPILE = $(BIN)/pip-compile --quiet --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test chaos bench check lint types contracts fmt lock clean
+.PHONY: help setup run demo test guards chaos bench check lint types contracts fmt lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ chaos: $(INSTALLED) ## break everything at random for minutes, then judge: make 
 
 bench: $(INSTALLED) ## measure the promised figures, some minutes each: make bench ONLY=id,id
 	@$(BIN)/python -m bench --only "$(ONLY)"
+
+guards: $(INSTALLED) ## take every guard of docs/invariants.md out, see its test fail (some minutes)
+	GUARDS=1 $(BIN)/python -m pytest -n $(JOBS) tests/guards $(ARGS)
 
 check: ## lint, types, contracts, tests: what CI runs
 	@$(MAKE) --no-print-directory lint

@@ -51,6 +51,7 @@ CAUSES: dict[str, Cause] = {
         Cause("extractor_error", "The extractor has a bug that this company meets.", Advice.AFTER_FIX),
         Cause("worker_lost", "The worker died each time it held this job.", Advice.AFTER_FIX, Fault.OURS),
         Cause("shutdown", "The worker was stopped; the job goes on elsewhere.", Advice.ITSELF, Fault.OURS),
+        Cause("list_cancelled", "Its list was cancelled while the job ran.", Advice.ITSELF, Fault.OURS),
         Cause("service_error", "The service answered with an error.", Advice.NOW, Fault.SERVICE, True),
         Cause("service_unreachable", "The service could not be reached.", Advice.NOW, Fault.SERVICE, True),
         Cause(

@@ -18,6 +18,7 @@ _REPAIRS_KEPT = 100
 _REJECT_CHARACTERS = 2_000
 _HEADERS_SHOWN = 12
 _HEADER_CHARACTERS = 40
+LONGEST_NAME = 1_000
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -53,8 +54,10 @@ class Repair:
 class CompanyList:
     """What a file holds: every row is a company, a reject, blank, or merged into an earlier equal number.
 
-    `merged` and `repaired` count rows; `repairs` are the first hundred. `headers` names all columns and
-    `columns` says which were used: changed and handed back to `read_companies`, it replaces the guess.
+    `merged` and `repaired` count rows; `repairs` are the first hundred. `cut` counts names of more than 1,000
+    characters, of which the rest is left out: often a quotation mark is missing. `headers` names all
+    columns and `columns` says which were used: changed and handed back to `read_companies`, it replaces
+    the guess.
     `header_line` is None for a table without a heading; `delimiter` is blank for a workbook.
     """
 
@@ -69,6 +72,8 @@ class CompanyList:
     merged: int = 0
     repaired: int = 0
     repairs: list[Repair] = field(default_factory=list)
+    cut: int = 0
+    first_cut_line: int | None = None
 
     @property
     def number_columns(self) -> tuple[str, ...]:
@@ -168,6 +173,10 @@ def _listed(line: int, number: str, cells: list[str], result: CompanyList) -> Li
         if i not in used and cell and not cell.isspace()
     }
     name = "" if result.columns.name is None else _first_filled(cells, (result.columns.name,)).strip()
+    if len(name) > LONGEST_NAME:
+        result.cut += 1
+        result.first_cut_line = result.first_cut_line or line
+        name = name[: LONGEST_NAME - 1] + "…"
     return Listed(line, number, name or None, extra or _NOTHING)
 
 

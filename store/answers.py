@@ -13,7 +13,11 @@ from psycopg.rows import class_row
 
 from store.cleaning import MAX_REQUEST, text, to_json
 
+# Larger ones are handed on and not kept: the table is no place for them.
+MAX_KEPT_BYTES = 32_000_000
+
 # Joined to the statement that settles, and not fenced: a late holder's answer is paid for too.
+# Written `again`, since nobody knows whether the first time was committed: what is there is there.
 KEPT = """
 kept AS (
     INSERT INTO answer (job_id, fingerprint, occurrence, service, request, status, headers, body, body_bytes)
@@ -22,22 +26,49 @@ kept AS (
     FROM unnest(%(answer_job)b::bigint[], %(answer_fingerprint)b::bytea[], %(answer_occurrence)b::smallint[],
                 %(answer_service)b::text[], %(answer_request)b::text[], %(answer_status)b::smallint[],
                 %(answer_headers)b::text[], %(answer_body)b::bytea[], %(answer_bytes)b::int[])
-      AS a(job_id, fingerprint, occurrence, service, request, status, headers, body, body_bytes))
+      AS a(job_id, fingerprint, occurrence, service, request, status, headers, body, body_bytes)
+    WHERE NOT (%(again)b AND EXISTS (
+        SELECT FROM answer x
+        WHERE x.job_id = a.job_id AND x.fingerprint = a.fingerprint AND x.occurrence = a.occurrence)))
 """
 
 OF_JOBS = """
 SELECT DISTINCT ON (job_id, fingerprint, occurrence) job_id, fingerprint, occurrence, status, headers, body
-FROM answer WHERE job_id = ANY (%(jobs)s) ORDER BY job_id, fingerprint, occurrence, kept_at
+FROM answer a WHERE job_id = ANY (%(jobs)s) AND kept_at > clock_timestamp() - interval '1 day' * (
+    SELECT l.keep_days FROM job j JOIN list l ON l.id = j.list_id WHERE j.id = a.job_id)
+ORDER BY job_id, fingerprint, occurrence, kept_at
 """
 
+# The copy is as old as the answer is: handed on from list to list it does not become younger.
+REUSE = """
+WITH asker AS MATERIALIZED (
+    SELECT j.id, l.service,
+           greatest(clock_timestamp() - l.reuse_seconds * interval '1 second', j.fresh_at) AS since
+    FROM job j JOIN list l ON l.id = j.list_id WHERE j.id = %(job)s AND l.reuse_seconds > 0),
+found AS MATERIALIZED (
+    SELECT a.* FROM asker CROSS JOIN LATERAL (
+        SELECT * FROM answer
+        WHERE service = asker.service AND fingerprint = %(fingerprint)s AND kept_at > asker.since
+          AND occurrence = %(occurrence)s AND job_id <> asker.id
+        ORDER BY kept_at DESC LIMIT 1) a),
+kept AS (
+    INSERT INTO answer (job_id, fingerprint, occurrence, service, request, status, headers, body, body_bytes,
+                        kept_at, reused_from)
+    SELECT %(job)s, fingerprint, occurrence, service, request, status, headers, body, body_bytes,
+           kept_at, coalesce(reused_from, job_id) FROM found
+    ON CONFLICT DO NOTHING)
+SELECT coalesce(reused_from, job_id), status, headers, body,
+       extract(epoch FROM clock_timestamp() - kept_at)::float8 FROM found
+"""
 
 SEEN = """
 SELECT row_number() OVER (ORDER BY kept_at, fingerprint, occurrence)::int AS no, request, status, headers,
-       body_bytes, kept_at
+       body_bytes, kept_at, reused_from
 FROM answer WHERE job_id = %s ORDER BY no
 """
 
-# A number stays an answer's as long as the job's answers do: later ones come after it.
+# A number stays an answer's as long as the job's answers do: later ones come after it, but for one that is
+# taken over from another job and is older.
 BODY = """
 SELECT body FROM answer WHERE job_id = %(job)s
 ORDER BY kept_at, fingerprint, occurrence OFFSET %(no)s - 1 LIMIT 1
@@ -46,7 +77,10 @@ ORDER BY kept_at, fingerprint, occurrence OFFSET %(no)s - 1 LIMIT 1
 
 @dataclass(frozen=True, slots=True)
 class AnswerSeen:
-    """A kept answer without its body. `no` counts a job's answers from 1, oldest first."""
+    """A kept answer without its body. `no` counts a job's answers from 1, oldest first.
+
+    `reused_from`: the job that asked the service; None: this one.
+    """
 
     no: int
     request: str
@@ -54,6 +88,7 @@ class AnswerSeen:
     headers: dict[str, str]
     body_bytes: int
     kept_at: datetime
+    reused_from: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +103,17 @@ class KeptAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """An answer that the job `from_job` got `age_seconds` ago."""
+
+    from_job: int
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    age_seconds: float
 
 
 def columns(answers: Sequence[KeptAnswer]) -> dict[str, list[Any]]:
@@ -94,7 +140,10 @@ Stored = dict[tuple[bytes, int], tuple[int, dict[str, str], bytes]]
 
 
 def of_jobs(conn: psycopg.Connection, jobs: Sequence[int]) -> dict[int, Stored]:
-    """What was kept for each of these jobs: (fingerprint, occurrence) -> (status, headers, body)."""
+    """What was kept for each of these jobs: (fingerprint, occurrence) -> (status, headers, body).
+
+    What is older than the job's list keeps answers is left out.
+    """
     found: dict[int, Stored] = {}
     for job_id, mark, occurrence, status, headers, body in conn.execute(OF_JOBS, {"jobs": list(jobs)}):
         found.setdefault(job_id, {})[bytes(mark), occurrence] = (status, headers, zlib.decompress(body))
@@ -107,6 +156,16 @@ def of_request(
     """What was kept for one request of a job: (status, headers, body)."""
     row = conn.execute(OF_REQUEST, (job, fingerprint, occurrence)).fetchone()
     return None if row is None else (row[0], row[1], zlib.decompress(row[2]))
+
+
+def reuse(conn: psycopg.Connection, job: int, fingerprint: bytes, occurrence: int) -> Reused | None:
+    """The newest answer of another job of the service, if this job's list takes one so old; kept here too.
+
+    A job that asks anew takes over only what was answered since then.
+    """
+    asked = {"job": job, "fingerprint": fingerprint, "occurrence": occurrence}
+    row = conn.execute(REUSE, asked).fetchone()
+    return None if row is None else Reused(row[0], row[1], row[2], zlib.decompress(row[3]), row[4])
 
 
 def forget(conn: psycopg.Connection, jobs: Sequence[int]) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -13,19 +14,24 @@ from psycopg.rows import class_row
 
 from store.cleaning import MAX_MESSAGE, MAX_REQUEST, text
 
+REUSED = "reused"
+
+# Written `again`, since nobody knows whether the first time was committed: what is there is there.
 LOGGED = """
 logged AS (
     INSERT INTO call (job_id, claim_no, worker, key_id, request, verdict, status, message, waited_ms, took_ms,
-                      late, body_bytes, sent_at)
+                      late, body_bytes, no, sent_at)
     SELECT c.job_id, c.claim_no, c.worker, c.key_id, c.request, c.verdict, c.status, c.message, c.waited_ms,
-           c.took_ms, c.late, c.body_bytes, clock_timestamp() - c.ago_seconds * interval '1 second'
+           c.took_ms, c.late, c.body_bytes, c.no, clock_timestamp() - c.ago_seconds * interval '1 second'
     FROM unnest(
         %(call_job)b::bigint[], %(call_claim_no)b::int[], %(call_worker)b::uuid[], %(call_key)b::int[],
         %(call_request)b::text[], %(call_verdict)b::text[], %(call_status)b::smallint[],
         %(call_message)b::text[], %(call_waited_ms)b::int[], %(call_took_ms)b::int[],
-        %(call_late)b::boolean[], %(call_bytes)b::int[], %(call_ago)b::float8[])
+        %(call_late)b::boolean[], %(call_bytes)b::int[], %(call_no)b::int[], %(call_ago)b::float8[])
       AS c(job_id, claim_no, worker, key_id, request, verdict, status, message, waited_ms, took_ms, late,
-           body_bytes, ago_seconds))
+           body_bytes, no, ago_seconds)
+    WHERE NOT (%(again)b AND EXISTS (
+        SELECT FROM call x WHERE x.job_id = c.job_id AND x.worker = c.worker AND x.no = c.no)))
 """
 
 # Reads a row per call: ask it every quarter of a minute, not with every look at the dashboard.
@@ -57,14 +63,17 @@ AMONG = 1000
 
 @dataclass(frozen=True, slots=True)
 class CallSeen:
-    """A call as people see it. `key` and `worker_name` are None when these are gone."""
+    """A call as people see it. `key` and `worker_name` are None when these are gone.
+
+    `key_id` is None for what was not sent: another job's answer was used.
+    """
 
     id: int
     job_id: int
     claim_no: int
     worker: UUID
     worker_name: str | None
-    key_id: int
+    key_id: int | None
     key: str | None
     request: str
     verdict: str
@@ -91,13 +100,14 @@ class KeyCalls:
 class Call:
     """One request as it was sent. `sent_at` is on the worker's monotonic clock; `request` holds no secret.
 
-    `late`: it left after its permit's time, because the process was stopped in between.
+    `late`: it left after its permit's time, because the process was stopped in between. `key_id` is None when
+    another job's answer was used instead, and the verdict is `REUSED`. `no` tells a process's calls apart.
     """
 
     job_id: int
     claim_no: int
     worker: UUID
-    key_id: int
+    key_id: int | None
     request: str
     verdict: str
     status: int | None
@@ -107,6 +117,7 @@ class Call:
     late: bool
     body_bytes: int
     sent_at: float
+    no: int = field(default_factory=count(1).__next__)
 
 
 def columns(calls: Sequence[Call], now: float) -> dict[str, list[Any]]:
@@ -124,6 +135,7 @@ def columns(calls: Sequence[Call], now: float) -> dict[str, list[Any]]:
         "call_took_ms": [c.took_ms for c in calls],
         "call_late": [c.late for c in calls],
         "call_bytes": [c.body_bytes for c in calls],
+        "call_no": [c.no for c in calls],
         "call_ago": [now - c.sent_at for c in calls],
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -21,6 +21,12 @@ from store.tally import CAUSE_COUNTED, COUNTED
 FENCE = """
     j.id = g.id AND j.worker = g.worker AND j.claim_no = g.claim_no AND j.status = 'in_progress'
 """
+
+# What a job `j` that goes back becomes. The list's row is locked against whoever cancels it this instant: the
+# one who comes second sees what the first has done, and no job waits in a list that was cancelled.
+BACK = """
+    (SELECT CASE state WHEN 'cancelled' THEN 'cancelled' ELSE 'pending' END
+     FROM list WHERE id = j.list_id FOR SHARE)"""
 
 CLAIM = f"""
 WITH {HEADROOM},
@@ -62,7 +68,7 @@ moved AS (
 {COUNTED}
 SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
        c.losses, c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults,
-       l.run_seconds, l.key_id
+       l.run_seconds, l.key_id, l.reuse_seconds > 0
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
 """
 
@@ -74,11 +80,13 @@ WITH given AS (
         %(pause)b::float8[], %(tried)b::smallint[], %(faulted)b::smallint[])
       AS g(id, worker, claim_no, status, outcome, cause, message, result, pause_seconds, tried, faulted)),
 settled AS (
-    UPDATE job j SET status = g.status, outcome = g.outcome, cause = g.cause, message = g.message,
+    UPDATE job j SET (status, ended_at) = (
+            SELECT s.status, CASE WHEN s.status <> 'pending' THEN clock_timestamp() END
+            FROM (SELECT CASE g.status WHEN 'pending' THEN {BACK} ELSE g.status END AS status) s),
+        outcome = g.outcome, cause = g.cause, message = g.message,
         result = g.result::jsonb, attempts = attempts + g.tried, faults = faults + g.faulted,
         losses = 0, worker = NULL, run_until = NULL,
-        run_at = coalesce(clock_timestamp() + g.pause_seconds * interval '1 second', run_at),
-        ended_at = CASE WHEN g.status <> 'pending' THEN clock_timestamp() END
+        run_at = coalesce(clock_timestamp() + g.pause_seconds * interval '1 second', run_at)
     FROM given g WHERE {FENCE}
     RETURNING j.id, j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
 moved AS (
@@ -89,9 +97,14 @@ SELECT id FROM settled
 """
 
 RELEASE = f"""
-WITH moved AS (
-    UPDATE job j SET status = 'pending', worker = NULL, run_until = NULL
-    WHERE j.worker = %(worker)s AND j.status = 'in_progress' AND j.id = ANY (%(jobs)s)
+WITH given AS (
+    SELECT id, %(worker)s::uuid AS worker, claim_no
+    FROM unnest(%(id)s::bigint[], %(claim_no)s::int[]) AS g(id, claim_no)),
+moved AS (
+    UPDATE job j SET worker = NULL, run_until = NULL, (status, ended_at) = (
+        SELECT s.status, CASE WHEN s.status <> 'pending' THEN clock_timestamp() END
+        FROM (SELECT {BACK} AS status) s)
+    FROM given g WHERE {FENCE}
     RETURNING j.list_id, 'in_progress' AS was, NULL AS was_outcome, NULL AS was_cause,
               j.status, NULL AS outcome, NULL AS cause),
 {COUNTED}
@@ -110,8 +123,9 @@ freed AS (
     UPDATE job j SET losses = j.losses + 1, worker = NULL, run_until = NULL,
         run_at = clock_timestamp() + CASE WHEN j.losses > 0
             THEN random() * least(60, 2 ^ (j.losses + 1)) * interval '1 second' ELSE interval '0' END,
-        status = CASE WHEN j.losses + 1 < l.max_losses THEN 'pending' ELSE 'failed' END,
-        ended_at = CASE WHEN j.losses + 1 < l.max_losses THEN NULL ELSE clock_timestamp() END,
+        (status, ended_at) = (
+            SELECT b.status, CASE WHEN b.status <> 'pending' THEN clock_timestamp() END
+            FROM (SELECT CASE WHEN j.losses + 1 < l.max_losses THEN {BACK} ELSE 'failed' END AS status) b),
         cause = 'worker_lost', message = 'lost with its worker, ' || j.losses + 1 || ' in a row'
     FROM stuck s, list l WHERE j.id = s.id AND l.id = j.list_id
     RETURNING j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
@@ -126,7 +140,7 @@ moved AS (
 class Claim:
     """A worker's hold on a job, with what its list asks for. `id`, `worker` and `claim_no` are the fence.
 
-    `key_id`: the job is a test of this key.
+    `key_id`: the job is a test of this key. `reuses`: answers of other jobs may do.
     """
 
     id: int
@@ -147,6 +161,7 @@ class Claim:
     max_faults: int
     run_seconds: int
     key_id: int | None = None
+    reuses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +225,10 @@ def claim(
     return Claimed(claims, room=rows[0][0] if rows else 0)
 
 
-def release(conn: psycopg.Connection, worker: UUID, jobs: Collection[int]) -> int:
-    """Give back jobs that a worker never heard it had claimed; returns how many."""
-    row = conn.execute(RELEASE, {"worker": worker, "jobs": list(jobs)}).fetchone()
+def release(conn: psycopg.Connection, worker: UUID, claimed: Mapping[int, int]) -> int:
+    """Give back jobs that a worker never heard it had claimed, by id and claim number; returns how many."""
+    given = {"worker": worker, "id": list(claimed), "claim_no": list(claimed.values())}
+    row = conn.execute(RELEASE, given).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -223,11 +239,13 @@ def settle(
     answers: Sequence[KeptAnswer] = (),
     calls: Sequence[Call] = (),
     now: float = 0.0,
+    again: bool = False,
 ) -> set[int]:
     """Write back what a worker is done with, in one statement; returns the ids of the claims it had lost.
 
-    Answers and calls are kept whoever holds the job now. `now` is on the clock of `Call.sent_at`. Raises
-    `psycopg.DataError` or `psycopg.IntegrityError`, and nothing is written, when one row cannot be stored.
+    Answers and calls are kept whoever holds the job now. `now` is on the clock of `Call.sent_at`. `again`: a
+    try before may have been written, so what is there already is left alone. Raises `psycopg.DataError` or
+    `psycopg.IntegrityError`, and nothing is written, when one row cannot be stored.
     """
     given = {
         "id": [s.id for s in settlements],
@@ -242,5 +260,6 @@ def settle(
         "tried": [s.tried for s in settlements],
         "faulted": [s.faulted for s in settlements],
     }
-    written = conn.execute(SETTLE, given | answer_columns(answers) | call_columns(calls, now)).fetchall()
+    kept = answer_columns(answers) | call_columns(calls, now)
+    written = conn.execute(SETTLE, given | kept | {"again": again}).fetchall()
     return {s.id for s in settlements} - {row[0] for row in written}

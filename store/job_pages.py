@@ -70,7 +70,8 @@ COUNT_NAMED = COUNT.format(where="AND job.name ILIKE %(name)s")
 CALLS = """
 SELECT c.job_id, c.n AS calls, key.label AS key FROM (
     SELECT job_id, count(*) AS n, (array_agg(key_id ORDER BY sent_at DESC))[1] AS key_id
-    FROM call WHERE job_id = ANY (%(jobs)s) GROUP BY job_id) c LEFT JOIN key ON key.id = c.key_id
+    FROM call WHERE job_id = ANY (%(jobs)s) AND key_id IS NOT NULL GROUP BY job_id) c
+LEFT JOIN key ON key.id = c.key_id
 """
 
 EXAMPLES = """

@@ -18,6 +18,12 @@ from store.tally import COUNTED
 
 CHANNEL = "sluice_due"
 WAKE = f"NOTIFY {CHANNEL}"
+# Said when running jobs are to stop: workers look at once at what they hold.
+STOP_WORD = "stop"
+STOP = f"NOTIFY {CHANNEL}, '{STOP_WORD}'"
+# Who adds to a list waits for whoever does so already: rows that both add, in two orders, would have each
+# wait for the other.
+ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(hashtext('sluice enqueue'), %s)"
 
 # Touches the row of an active list too, so that `store.lists.finish` and this one wait for each other.
 REOPEN = """
@@ -46,15 +52,35 @@ WITH chosen AS MATERIALIZED (
     ORDER BY id LIMIT 5000 FOR UPDATE SKIP LOCKED),
 moved AS (
     UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL,
-        attempts = 0, losses = 0, faults = 0
+        attempts = 0, losses = 0, faults = 0,
+        fresh_at = CASE WHEN %(fresh)s THEN clock_timestamp() ELSE fresh_at END
     FROM chosen c WHERE j.id = c.id
     RETURNING j.list_id, 'failed' AS was, c.was_outcome, c.was_cause,
               j.status, NULL AS outcome, NULL AS cause),
+forgotten AS (DELETE FROM answer WHERE %(fresh)s AND job_id = ANY (ARRAY(SELECT id FROM chosen))),
 reopened AS ({REOPEN} AND EXISTS (SELECT FROM moved)),
 {COUNTED}
 SELECT count(*), max(id) FROM chosen
 """
 
+
+# A job that ends again meanwhile is not sent back again.
+REFRESH = f"""
+WITH chosen AS MATERIALIZED (
+    SELECT id, status AS was, outcome AS was_outcome, cause AS was_cause FROM job
+    WHERE list_id = %(list_id)s AND status IN ('done', 'failed') AND id > %(after)s
+    ORDER BY id LIMIT 5000 FOR UPDATE SKIP LOCKED),
+moved AS (
+    UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL, outcome = NULL,
+        result = NULL, attempts = 0, losses = 0, faults = 0, fresh_at = clock_timestamp()
+    FROM chosen c WHERE j.id = c.id
+    RETURNING j.list_id, c.was, c.was_outcome, c.was_cause,
+              j.status, NULL AS outcome, NULL AS cause),
+forgotten AS (DELETE FROM answer WHERE job_id = ANY (ARRAY(SELECT id FROM chosen))),
+reopened AS ({REOPEN} AND EXISTS (SELECT FROM moved)),
+{COUNTED}
+SELECT count(*), max(id) FROM chosen
+"""
 
 # One job, its counters anew; of a done one the result goes, since a pending job holds none.
 BACK_IF = f"""
@@ -63,7 +89,8 @@ WITH chosen AS MATERIALIZED (
     WHERE id = %(job)s AND status = ANY (%(before)s) FOR UPDATE),
 moved AS (
     UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL, outcome = NULL,
-        result = NULL, attempts = 0, losses = 0, faults = 0
+        result = NULL, attempts = 0, losses = 0, faults = 0,
+        fresh_at = CASE WHEN %(fresh)s THEN clock_timestamp() ELSE fresh_at END
     FROM chosen c WHERE j.id = c.id
     RETURNING j.list_id, c.was, c.was_outcome, c.was_cause,
               j.status, NULL AS outcome, NULL AS cause),
@@ -110,22 +137,34 @@ def enqueue(conn: psycopg.Connection, list_id: int, jobs: Iterable[NewJob]) -> i
     )
     with conn.cursor().copy("COPY incoming FROM STDIN") as copy:
         for job in jobs:
-            name = None if job.name is None else text(job.name, 1000)
+            name = None if job.name is None else text(job.name)
             copy.write_row((job.company, name, to_json(job.extra or {}), job.line))
+    conn.execute(ONE_AT_A_TIME, (list_id,))
     (added,) = conn.execute(ENQUEUE, {"list_id": list_id}).fetchall()[0]
     conn.execute("DROP TABLE incoming")
     conn.execute(WAKE)
     return int(added)
 
 
-def retry(conn: psycopg.Connection, list_id: int, cause: str | None = None) -> int:
-    """Send failed jobs of a list back, all or those with one cause; returns how many. Kept answers stay."""
-    return _repeat(conn, RETRY, {"list_id": list_id, "cause": cause})
+def retry(conn: psycopg.Connection, list_id: int, cause: str | None = None, *, fresh: bool = False) -> int:
+    """Send failed jobs of a list back, all or those with one cause; returns how many.
+
+    Kept answers are used again; `fresh`: they are dropped, and the service is asked for everything anew.
+    """
+    return _repeat(conn, RETRY, {"list_id": list_id, "cause": cause, "fresh": fresh})
+
+
+def refresh(conn: psycopg.Connection, list_id: int) -> int:
+    """Send every ended job of a list back and ask the service anew; returns how many.
+
+    Their results and kept answers go; cancelled jobs stay cancelled.
+    """
+    return _repeat(conn, REFRESH, {"list_id": list_id})
 
 
 def retry_one(conn: psycopg.Connection, job_id: int) -> bool:
     """Send one failed job back; kept answers are used again. False: it has not failed."""
-    return _back(conn, job_id, [Status.FAILED])
+    return _back(conn, job_id, [Status.FAILED], fresh=False)
 
 
 def ask_again(conn: psycopg.Connection, job_id: int) -> bool:
@@ -134,20 +173,23 @@ def ask_again(conn: psycopg.Connection, job_id: int) -> bool:
     False: it is neither done nor failed; nothing is dropped.
     """
     with conn.transaction():
-        if not _back(conn, job_id, [Status.DONE, Status.FAILED]):
+        if not _back(conn, job_id, [Status.DONE, Status.FAILED], fresh=True):
             return False
         answers.forget(conn, [job_id])
     return True
 
 
-def _back(conn: psycopg.Connection, job_id: int, before: Sequence[Status]) -> bool:
-    ((moved,),) = conn.execute(BACK_IF, {"job": job_id, "before": list(before)}).fetchall()
+def _back(conn: psycopg.Connection, job_id: int, before: Sequence[Status], *, fresh: bool) -> bool:
+    ((moved,),) = conn.execute(BACK_IF, {"job": job_id, "before": list(before), "fresh": fresh}).fetchall()
     conn.execute(WAKE)
     return bool(moved)
 
 
 def cancel(conn: psycopg.Connection, list_id: int) -> int:
-    """Take the pending jobs of a list off the queue; returns how many. Running ones finish."""
+    """Take the pending jobs of a list off the queue; returns how many.
+
+    Running ones follow as they go back.
+    """
     return _repeat(conn, CANCEL, {"list_id": list_id})
 
 

@@ -18,8 +18,8 @@ from store.jobs import NewJob
 # One try: a test that fails has said what it was asked. Of two who order a key's first test at once, the
 # second waits here and then finds the job of the first.
 MAKE_LIST = """
-INSERT INTO list (name, service, fields, key_id, max_attempts, max_faults, max_losses, run_seconds)
-SELECT 'test of key ' || id || ' ' || gen_random_uuid(), service, ARRAY['answer'], id, 1, 1, 2, 60
+INSERT INTO list (name, service, fields, key_id, max_attempts, max_faults, max_losses, run_seconds, keep_days)
+SELECT 'test of key ' || id || ' ' || gen_random_uuid(), service, ARRAY['answer'], id, 1, 1, 2, 60, 7
 FROM key WHERE id = %s
 ON CONFLICT (key_id) WHERE key_id IS NOT NULL DO NOTHING
 """

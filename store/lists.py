@@ -15,8 +15,10 @@ from store.cleaning import text, to_json
 
 CREATE = """
 WITH known AS (INSERT INTO service (name) VALUES (%(service)s) ON CONFLICT DO NOTHING)
-INSERT INTO list (name, service, options, fields, required, priority)
-VALUES (%(name)s, %(service)s, %(options)s::jsonb, %(fields)s, %(required)s, %(priority)s)
+INSERT INTO list (name, service, options, fields, required, priority,
+                  start_at, due_by, reuse_seconds, keep_days)
+VALUES (%(name)s, %(service)s, %(options)s::jsonb, %(fields)s, %(required)s, %(priority)s,
+        coalesce(%(start_at)s, now()), %(due_by)s, %(reuse_seconds)s, %(keep_days)s)
 ON CONFLICT (name) DO NOTHING RETURNING id
 """
 
@@ -25,6 +27,7 @@ OF_PEOPLE = "key_id IS NULL"
 
 COLUMNS = """
 id, name, service, options, fields, required, state, priority, created_at, finished_at,
+start_at, due_by, reuse_seconds, keep_days,
 (SELECT count(*) FROM reject r WHERE r.list_id = list.id) AS rejects"""
 
 SEE = f"""
@@ -73,7 +76,11 @@ class NameTaken(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NewList:
-    """What a list is to be. `fields` in column order; `required` names those that make a job complete."""
+    """What a list is to be. `fields` in column order; `required` names those that make a job complete.
+
+    Nothing of it runs before `start_at`; it is to be ready by `due_by`. Answers that another job got within
+    `reuse_seconds` may be used; its own are kept for `keep_days`.
+    """
 
     name: str
     service: str
@@ -81,6 +88,10 @@ class NewList:
     required: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
+    start_at: datetime | None = None
+    due_by: datetime | None = None
+    reuse_seconds: int = 0
+    keep_days: int = 365
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +127,10 @@ class ListSeen:
     priority: int
     created_at: datetime
     finished_at: datetime | None
+    start_at: datetime
+    due_by: datetime | None
+    reuse_seconds: int
+    keep_days: int
     rejects: int
 
 
@@ -130,6 +145,10 @@ def create(conn: psycopg.Connection, new: NewList) -> int:
             "fields": list(new.fields),
             "required": list(new.required),
             "priority": new.priority,
+            "start_at": new.start_at,
+            "due_by": new.due_by,
+            "reuse_seconds": new.reuse_seconds,
+            "keep_days": new.keep_days,
         },
     ).fetchone()
     if row is not None:
@@ -217,16 +236,23 @@ def pause(conn: psycopg.Connection, list_id: int) -> bool:
 def resume(conn: psycopg.Connection, list_id: int) -> bool:
     """Go on with a paused or cancelled list, cancelled jobs too. False: it was neither."""
     jobs.revive(conn, list_id)  # first: an active list without pending jobs may be finished at any moment
-    if not _change(conn, list_id, "active", None, ("paused", "cancelled")):
-        return False
-    conn.execute(jobs.WAKE)
+    with conn.transaction():
+        if not _change(conn, list_id, "active", None, ("paused", "cancelled")):
+            return False
+        jobs.revive(
+            conn, list_id
+        )  # again: running jobs went back, cancelled, until the list's row was locked
     return True
 
 
 def cancel(conn: psycopg.Connection, list_id: int) -> int | None:
-    """Stop the list and take its pending jobs off the queue; returns how many. None: it had ended."""
+    """Stop the list and take its pending jobs off the queue; returns how many. None: it had ended.
+
+    Running jobs stop at their next call, and are cancelled when their worker gives them back.
+    """
     if not _change(conn, list_id, "cancelled", "clock_timestamp()", ("active", "paused")):
         return None
+    conn.execute(jobs.STOP)
     return jobs.cancel(conn, list_id)
 
 
@@ -234,6 +260,24 @@ def prioritise(conn: psycopg.Connection, list_id: int, priority: int) -> bool:
     """Let the list run before those of lower priority. False: it is gone."""
     statement = "UPDATE list SET priority = %s WHERE id = %s"
     return conn.execute(statement, (priority, list_id)).rowcount == 1
+
+
+def schedule(
+    conn: psycopg.Connection,
+    list_id: int,
+    *,
+    start_at: datetime | None,
+    due_by: datetime | None,
+    reuse_seconds: int,
+) -> bool:
+    """Let the list start no sooner than `start_at` (None: now) and be ready by `due_by`. False: it is gone.
+
+    Answers of other jobs that are no older than `reuse_seconds` are used.
+    """
+    statement = (
+        "UPDATE list SET start_at = coalesce(%s, now()), due_by = %s, reuse_seconds = %s WHERE id = %s"
+    )
+    return conn.execute(statement, (start_at, due_by, reuse_seconds, list_id)).rowcount == 1
 
 
 def discard(conn: psycopg.Connection, list_id: int) -> bool:

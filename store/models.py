@@ -188,6 +188,7 @@ class Job(Base):
     claimed_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
     result: Mapped[dict[str, Any] | None]
+    fresh_at: Mapped[datetime | None]
 
 
 class Answer(Base):
@@ -206,6 +207,7 @@ class Answer(Base):
     body: Mapped[bytes]
     body_bytes: Mapped[int]
     kept_at: Mapped[datetime] = mapped_column(primary_key=True)
+    reused_from: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class Call(Base):
@@ -219,7 +221,7 @@ class Call(Base):
     job_id: Mapped[int] = mapped_column(BigInteger)
     claim_no: Mapped[int]
     worker: Mapped[UUID]
-    key_id: Mapped[int]
+    key_id: Mapped[int | None]
     request: Mapped[str]
     verdict: Mapped[str]
     status: Mapped[int | None] = mapped_column(SmallInteger)
@@ -229,6 +231,7 @@ class Call(Base):
     late: Mapped[bool]
     body_bytes: Mapped[int]
     sent_at: Mapped[datetime] = mapped_column(primary_key=True)
+    no: Mapped[int]
 
 
 class AlertRule(Base):

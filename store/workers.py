@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -51,10 +51,13 @@ lost AS MATERIALIZED (
     SELECT id FROM dead
     UNION SELECT j.worker FROM job j WHERE j.status = 'in_progress' AND NOT EXISTS (
         SELECT FROM worker w WHERE w.id = j.worker AND w.state IN ('running', 'draining'))),
-{FREED}
+{FREED},
+mine AS (  -- the list of each is looked up and not joined: see HAS_ENDED
+    SELECT j.id, j.claim_no, (SELECT l.state = 'cancelled' FROM list l WHERE l.id = j.list_id) AS cancelled
+    FROM job j WHERE j.worker = %(id)s AND j.status = 'in_progress')
 SELECT (SELECT state FROM me),
     (SELECT count(*) FROM freed),
-    ARRAY(SELECT id FROM job WHERE worker = %(id)s AND status = 'in_progress'),
+    (SELECT coalesce(jsonb_agg(jsonb_build_array(id, claim_no, cancelled)), '[]') FROM mine),
     ARRAY(SELECT DISTINCT l.service FROM list l JOIN service s ON s.name = l.service
           WHERE l.state = 'active' AND l.service = ANY (%(services)s)
             AND l.start_at <= now() AND s.rest_until <= now()
@@ -112,13 +115,15 @@ class Vitals:
 class Pulse:
     """What a beat brought back. `state` None: this worker was declared lost, its claims are others' now.
 
-    `held`: the jobs it holds as the table sees it. `due`: services that have work. `moves_wait` and
-    `list_ended`: upkeep is worth a statement.
+    `held`: the jobs it holds as the table sees it, each with its claim number; `cancelled`: those of them
+    whose list was cancelled. `due`: services that have work. `moves_wait` and `list_ended`: upkeep is worth
+    a statement.
     """
 
     state: str | None
     recovered: int
-    held: frozenset[int]
+    held: Mapping[int, int]
+    cancelled: frozenset[int]
     due: tuple[str, ...]
     moves_wait: bool
     list_ended: bool
@@ -192,7 +197,9 @@ def tick(
     if row is None:
         raise AssertionError("a SELECT without FROM has one row")
     state, recovered, held, due, moves_wait, list_ended = row
-    return Pulse(state, recovered, frozenset(held), tuple(due), moves_wait, list_ended)
+    claim_numbers = {job: claim_no for job, claim_no, _ in held}
+    cancelled = frozenset(job for job, _, is_cancelled in held if is_cancelled)
+    return Pulse(state, recovered, claim_numbers, cancelled, tuple(due), moves_wait, list_ended)
 
 
 def leave(conn: psycopg.Connection, worker: UUID) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 LOOK_BACK_MINUTES = 30
 # The slowest and the fastest of these say how sure the pace is; the middle one is the pace that is shown.
@@ -35,6 +36,16 @@ class Ready:
     high_seconds: float
     earliest: datetime
     latest: datetime
+
+
+class Due(StrEnum):
+    """Whether a list will be ready by when it is due."""
+
+    ON_TIME = "on time"
+    MAY_BE_LATE = "may be late"
+    WILL_BE_LATE = "will be late"
+    IS_LATE = "is late"
+    UNKNOWN = "too early to say"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +103,29 @@ def ready(left: int, ended: int, of: Pace, now: datetime) -> Ready | None:
     return Ready(low, high, now + timedelta(seconds=low), now + timedelta(seconds=high))
 
 
-def held_back(state: str, left: int, crew: Crew) -> Held | None:
+def due(due_by: datetime | None, left: int, when: Ready | None, now: datetime) -> Due | None:
+    """What is to be expected of a list that is due. None: it is not, or nothing of it is left."""
+    if due_by is None or left <= 0:
+        return None
+    if due_by <= now:
+        return Due.IS_LATE
+    if when is None:
+        return Due.UNKNOWN
+    if when.earliest > due_by:
+        return Due.WILL_BE_LATE
+    return Due.MAY_BE_LATE if when.latest > due_by else Due.ON_TIME
+
+
+def held_back(
+    state: str, left: int, crew: Crew, *, start_at: datetime | None = None, now: datetime | None = None
+) -> Held | None:
     """What a list with this crew waits for most. None: nothing holds it."""
     if state == "paused":
         return Held("paused", "paused by a person")
     if left == 0 or state != "active":
         return None
+    if start_at and now and start_at > now:
+        return Held("start", "starts", start_at)
     return _stops(crew) or _slows(crew)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from services.company_lists import CompanyList, read_companies
+from services.company_lists import LONGEST_NAME, CompanyList, read_companies
 from services.registry import SERVICES
 from services.service import PERIODS, Service
 from store import jobs, lists
@@ -105,13 +105,17 @@ def how_read(companies: CompanyList) -> str:
 
 
 def what_became(companies: CompanyList) -> str:
-    """How many lines were merged, repaired and rejected, in words."""
+    """How many lines were merged, repaired, cut and rejected, in words."""
     merged = f"{counted(companies.merged, 'duplicate')} merged"
     repaired = f"{counted(companies.repaired, 'number')} repaired"
     if companies.repairs:
         first = companies.repairs[0]
         repaired += f" (such as {_cut(first.written, 30)} to {first.number} in line {first.line})"
-    return f"{merged}, {repaired}, {counted(len(companies.rejects), 'line')} rejected"
+    cut = ""
+    if companies.cut:
+        where = f"the first in line {companies.first_cut_line}"
+        cut = f"{counted(companies.cut, 'name')} cut after {LONGEST_NAME:,} characters ({where}), "
+    return f"{merged}, {repaired}, {cut}{counted(len(companies.rejects), 'line')} rejected"
 
 
 def _options(service: Service, given: Mapping[str, str]) -> dict[str, str]:

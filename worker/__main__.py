@@ -27,6 +27,7 @@ from worker.heartbeat import Heartbeat, named
 from worker.http import Http
 from worker.permits import Permits
 from worker.reading import Files
+from worker.upkeep import Upkeep
 from worker.worker import Worker
 from worker.writer import Writer
 
@@ -77,6 +78,7 @@ class _Process:
         borrowed = connections.of_pool(self.pool)
         http, files = Http(threads=asked.slots * 3), Files(settings.filings_root)
         self.writer = Writer(borrowed)
+        self.upkeep = Upkeep(borrowed)
         self.permits = {name: Permits(name, asked.key_set, borrowed, vault) for name in asked.services}
         callers = {
             name: Caller(SERVICES[name], settings.services_url, http, permits, self.writer, borrowed, files)
@@ -102,6 +104,7 @@ class _Process:
             self.pool,
             self._thread("heartbeat", self.heartbeat.run, self.heartbeat.stop),
             self._thread("writer", lambda: self.writer.run(self.worker.gone), self.writer.stop),
+            self._thread("upkeep", self.upkeep.run, self.upkeep.stop),
             ExitStack() as askers,
         ):
             for name, permits in self.permits.items():

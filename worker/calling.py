@@ -33,6 +33,7 @@ from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
 from worker.permits import Permit, Permits
 from worker.reading import Files
+from worker.reusing import take_over
 from worker.shared import SharedAnswers
 from worker.work import PutBack, Work
 from worker.writer import Writer
@@ -74,19 +75,22 @@ class Caller:
         """The kept answer, or a new one, which `kept` is told of as soon as it is on its way to be stored.
 
         One that serves all companies is kept with the job that paid for it; the worker's other jobs have it
-        without a call. Raises `CallFailed` for what the extractor may deal with, `Stopped` for what ends the
-        work.
+        without a call. One that is too large is not kept; its call says so. Raises `CallFailed` for what the
+        extractor may deal with, `Stopped` for what ends the work.
         """
         if not call.shared_seconds or work.claim.key_id is not None:  # a test of a key has to call
             return self._ask(work, call, occurrence, kept)
         return self.shared.get(call, lambda: self._ask(work, call, occurrence, kept), work.check)
 
     def _ask(self, work: Work, call: Get, occurrence: int, kept: Callable[[threading.Event], None]) -> Answer:
+        if work.claim.reuses and (call.fingerprint, occurrence) not in work.stored:
+            take_over(self.connections, self.writer, work, call, occurrence)
         while (call.fingerprint, occurrence) not in work.stored:
             work.check()
             answer = self._attempt(work, call, occurrence)
             if answer is not None:
-                kept(self._keep(work, call, occurrence, answer))
+                if len(answer.body) <= answers.MAX_KEPT_BYTES:
+                    kept(self._keep(work, call, occurrence, answer))
                 return answer
         status, headers, body = work.stored[call.fingerprint, occurrence]
         return Answer(status, body, headers)
@@ -213,6 +217,8 @@ class Caller:
     ) -> None:
         received = came if isinstance(came, Received) else None
         message = getattr(verdict, "message", None)
+        if received and isinstance(verdict, Usable) and len(received.body) > answers.MAX_KEPT_BYTES:
+            message = f"not kept: larger than {answers.MAX_KEPT_BYTES / 1e6:g} MB"
         self.writer.log(
             Call(
                 work.claim.id,

@@ -123,8 +123,13 @@ class Heartbeat:
 
     def _listen(self, conn: psycopg.Connection, until: float) -> None:
         while not self._stop.is_set():
-            if list(conn.notifies(timeout=0)):  # first: some came with the answer to the beat
+            said = {
+                one.payload for one in conn.notifies(timeout=0)
+            }  # first: some came with the answer to the beat
+            if said:
                 self._woken()
+            if jobs.STOP_WORD in said:
+                return
             pause = until - time.monotonic()
             if pause <= 0:
                 return

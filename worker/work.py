@@ -31,7 +31,7 @@ class PutBack(Stopped):
 
 @dataclass(slots=True)
 class Work:
-    """One claim and what was kept for its job. `lost` and `halt` are set from other threads.
+    """One claim and what was kept for its job. `lost`, `halt` and `cancelled` are set from other threads.
 
     `is_believed` says whether the worker's lease still holds as far as the worker can know.
     """
@@ -42,6 +42,7 @@ class Work:
     deadline: float
     lost: threading.Event = field(default_factory=threading.Event)
     halt: threading.Event = field(default_factory=threading.Event)
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def begin(cls, claim: Claim, stored: Stored, is_believed: Callable[[], bool]) -> Work:
@@ -53,5 +54,7 @@ class Work:
             raise ClaimLost
         if self.halt.is_set():
             raise PutBack("shutdown", "the worker is stopping")
+        if self.cancelled.is_set():
+            raise PutBack("list_cancelled", "its list was cancelled while it ran")
         if time.monotonic() > self.deadline:
             raise OutOfTime

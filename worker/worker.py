@@ -68,7 +68,7 @@ class Worker:
         self._changed = threading.Condition()
         self._held: dict[int, Work] = {}
         self._held_at_beat: dict[int, Work] = {}
-        self._unknown: frozenset[int] = frozenset()
+        self._unknown: dict[int, int] = {}
         self._running = 0
         self._due: set[str] = set()
         self._draining = False
@@ -120,9 +120,11 @@ class Worker:
         with self._changed:
             self._due |= set(pulse.due)
             for job, work in self._held_at_beat.items():
-                if job not in pulse.held:
+                if pulse.held.get(job) != work.claim.claim_no:
                     work.lost.set()
-            self._unknown = pulse.held - self._held.keys()
+                elif job in pulse.cancelled:
+                    work.cancelled.set()
+            self._unknown = {job: no for job, no in pulse.held.items() if job not in self._held}
             self._changed.notify_all()
         if pulse.state == "draining":
             self.drain()
@@ -179,7 +181,8 @@ class Worker:
         Looked at between claims: what had been claimed and not started at the beat has been started now.
         """
         with self._changed:
-            unknown, self._unknown = self._unknown - self._held.keys(), frozenset()
+            unknown = {job: no for job, no in self._unknown.items() if job not in self._held}
+            self._unknown = {}
         if unknown:
             with self._connections() as conn:
                 released = claims.release(conn, worker, unknown)

@@ -128,7 +128,7 @@ class Writer:
         while not self._abandoned.is_set():
             try:
                 with self._connections() as conn:
-                    self._write_in(conn, group, gone)
+                    self._write_in(conn, group, gone, again=tries > 0)
             except psycopg.OperationalError as error:
                 pause = AWAY_SECONDS[min(tries, len(AWAY_SECONDS) - 1)]
                 tries += 1
@@ -137,30 +137,35 @@ class Writer:
             else:
                 return
 
-    def _write_in(self, conn: psycopg.Connection, group: Group, gone: Gone) -> None:
+    def _write_in(self, conn: psycopg.Connection, group: Group, gone: Gone, *, again: bool) -> None:
         try:
             lost = claims.settle(
-                conn, group.settlements, answers=group.answers, calls=group.calls, now=time.monotonic()
+                conn,
+                group.settlements,
+                answers=group.answers,
+                calls=group.calls,
+                now=time.monotonic(),
+                again=again,
             )
         except REFUSED as error:
             log.warning("a row of %d was refused, writing one by one: %s", len(group.settlements), error)
-            lost = _one_by_one(conn, group)
+            lost = _one_by_one(conn, group, again)
         for kept in group.kept:
             kept.set()
         for settlement in group.settlements:
             gone(settlement, settlement.id not in lost)
 
 
-def _one_by_one(conn: psycopg.Connection, group: Group) -> set[int]:
+def _one_by_one(conn: psycopg.Connection, group: Group, again: bool) -> set[int]:
     """Write what can be written, all or nothing should the database go away meanwhile."""
     lost: set[int] = set()
     with conn.transaction():
         for answer in group.answers:
             with _refusal_logged(f"the answer to {answer.request!r}"), conn.transaction():
-                claims.settle(conn, [], answers=[answer])
+                claims.settle(conn, [], answers=[answer], again=again)
         for call in group.calls:
             with _refusal_logged(f"the call {call.request!r}"), conn.transaction():
-                claims.settle(conn, [], calls=[call], now=time.monotonic())
+                claims.settle(conn, [], calls=[call], now=time.monotonic(), again=again)
         for settlement in group.settlements:
             try:
                 with conn.transaction():

@@ -47,6 +47,13 @@ def test_every_line_is_a_company_a_reject_a_duplicate_or_blank() -> None:
     assert result.rejects[1].reason == "The number is blank."
 
 
+def test_a_name_that_is_too_long_is_cut_and_said_to_be() -> None:
+    result = read(f"number,name\n09355500,{'a' * 1000}\n09355501,{'b' * 1001}\n09355502,{'c' * 5000}\n")
+    assert [len(company.name or "") for company in result.companies] == [1000, 1000, 1000]
+    assert (result.companies[1].name or "").endswith("b…")
+    assert (result.cut, result.first_cut_line, result.rejects) == (2, 3, [])
+
+
 def test_reading_again_gives_the_same() -> None:
     text = "number,name\n09355500,A\n9355500,B\nbad,C\n"
     assert asdict(read(text)) == asdict(read(text))

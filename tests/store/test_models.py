@@ -94,6 +94,11 @@ WRONG: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         | {"body": b"", "body_bytes": 0},
         [{"occurrence": 0}, {"body_bytes": -1}],
     ),
+    "call": (
+        {"job_id": 1, "claim_no": 1, "worker": UUID(int=1), "key_id": 1, "request": "/", "verdict": "usable"}
+        | {"waited_ms": 0, "took_ms": 0, "body_bytes": 0, "sent_at": NOW},
+        [{"key_id": None}, {"verdict": "reused"}],
+    ),
 }
 OTHERS = [(table, right | wrong) for table, (right, wrongs) in WRONG.items() for wrong in wrongs]
 

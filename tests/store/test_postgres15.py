@@ -10,7 +10,19 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from store import answers, claims, database, export, jobs, keys, ledger, lists, settings, tally
+from store import (
+    answers,
+    claims,
+    database,
+    export,
+    jobs,
+    keys,
+    ledger,
+    lists,
+    partitions,
+    settings,
+    tally,
+)
 from store.answers import KeptAnswer
 from store.claims import Claim, Settlement
 from store.ledger import Reservation
@@ -70,6 +82,8 @@ def test_the_core_statements_run(
         ends = [settlement(held[0]), *(settlement(claim, Status.FAILED) for claim in held[1:])]
         assert claims.settle(conn, ends, answers=[kept]) == set()
         assert answers.of_jobs(conn, [held[0].id])[held[0].id][b"f", 1] == (200, {"a": "b"}, b"body")
+        assert len(partitions.keep(conn)) == 4
+        assert conn.execute("SELECT count(*) FROM answer_rest").fetchone() == (0,)
         assert jobs.retry(conn, list_id, "not_found") == 4
         assert lists.cancel(conn, list_id) == 6
         assert lists.resume(conn, list_id)
@@ -79,3 +93,9 @@ def test_the_core_statements_run(
         rows = list(export.rows(conn, list_id, ["name"]))
         assert [row[2] for row in rows].count("pending") == 6
         assert lists.finish(conn) == []
+        conn.execute("UPDATE list SET reuse_seconds = 60")
+        found = answers.reuse(conn, held[1].id, b"f", 1)
+        assert found is not None
+        assert found.from_job == held[0].id
+        assert jobs.refresh(conn, list_id) == 1
+        assert [one.no for one in answers.see(conn, held[1].id)] == [1]

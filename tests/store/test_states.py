@@ -99,6 +99,14 @@ class Queue:
     def ask_again(self) -> None:
         jobs.ask_again(self.conn, self._any_job())
 
+    def refresh(self) -> None:
+        jobs.refresh(self.conn, self.chance.choice(self.lists))
+
+    def release(self) -> None:
+        """Some of the claims that were ever made, as if their worker had never heard of them."""
+        for claim in self.chance.sample(self.held, min(2, len(self.held))):
+            claims.release(self.conn, claim.worker, {claim.id: claim.claim_no})
+
     def _any_job(self) -> int:
         return self.chance.choice(sorted(self.statuses()))
 
@@ -119,7 +127,7 @@ class Queue:
 
 
 STEPS = ["enqueue", "claim", "settle", "tick", "retry", "retry_one", "ask_again", "cancel", "revive"]
-STEPS += ["finish", "fold"]
+STEPS += ["refresh", "release", "finish", "fold"]
 OFTEN = ["claim", "settle", "claim", "settle"]
 
 

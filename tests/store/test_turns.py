@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 
 from store import claims, database, keys, ledger
-from store.claims import Claim
+from store.claims import Claim, Settlement
 from store.workers import Identity
 
 Take = Callable[..., list[Claim]]
@@ -253,3 +256,44 @@ def test_a_claim_finds_its_jobs_by_their_indexes_and_reads_no_list_as_a_whole(
     assert set(used) == {"job_due", "job_held", "job_pkey"}
     assert used["job_due"] == "((list_id = turn.id) AND (run_at <= now()))"
     assert used["job_pkey"]
+
+
+def test_a_list_of_ten_beside_a_hundred_thousand_starts_within_two_seconds(
+    dsn: str,
+    connect: Callable[[], psycopg.Connection],
+    a_key: A,
+    a_list: A,
+    a_worker: AWorker,
+    take: Take,
+    settlement: Callable[..., Settlement],
+) -> None:
+    """Three workers of eight slots are busy with the large one, in rounds of a tenth of a second."""
+    setup, stop = connect(), threading.Event()
+    a_key(setup)
+    a_list(setup, 100_000)
+    begun: dict[int, float] = {}
+
+    def work(conn: psycopg.Connection) -> None:
+        who = a_worker(conn)
+        while not stop.is_set():
+            held = take(conn, who, 8)
+            for claim in held:
+                begun.setdefault(claim.list_id, time.monotonic())
+            stop.wait(0.1)
+            claims.settle(conn, [settlement(claim) for claim in held])
+
+    with ThreadPoolExecutor(3) as threads:
+        working = [threads.submit(work, connect()) for _ in range(3)]
+        try:
+            deadline = time.monotonic() + 20
+            while len(begun) < 1 and time.monotonic() < deadline:
+                stop.wait(0.01)
+            small, joined = a_list(setup, 10), time.monotonic()
+            while small not in begun and time.monotonic() < joined + 5:
+                stop.wait(0.005)
+        finally:
+            stop.set()
+        for one in working:
+            one.result(10)
+    print(f"the small list started after {begun[small] - joined:.2f} s")  # pytest -rP shows it
+    assert begun[small] - joined < 2.0

@@ -63,7 +63,7 @@ def test_a_beat_renews_the_lease_and_says_what_is_held_and_due(
     held = take(conn, who, 2)
     pulse = beat(conn, who, lease_seconds=60.0)
     assert (pulse.state, pulse.recovered) == ("running", 0)
-    assert pulse.held == {claim.id for claim in held}
+    assert pulse.held == {claim.id: claim.claim_no for claim in held}
     assert pulse.due == ("registry",)
     lease = conn.execute("SELECT lease_until > clock_timestamp() + interval '50 seconds' FROM worker")
     assert lease.fetchone() == (True,)
@@ -209,7 +209,7 @@ def test_a_session_that_is_gone_is_no_death_within_the_grace_or_behind_a_pooler(
     last_seen(conn, living, 0.0 if direct else 20.0)
     assert beat(conn, other).recovered == 0
     with database.connect(dsn, "living") as its_own:
-        assert beat(its_own, living).held == {claim.id}
+        assert beat(its_own, living).held == {claim.id: 1}
         last_seen(conn, living, 1.6)
         assert beat(conn, other).recovered == 0
 
@@ -280,7 +280,7 @@ def test_a_worker_declared_lost_learns_it_at_its_next_beat_and_claims_nothing_mo
     assert claims.settle(conn, [settlement(claim)]) == {claim.id}
     assert take(conn, hung) == []
     pulse = beat(conn, hung)
-    assert (pulse.state, pulse.held) == (None, frozenset())
+    assert (pulse.state, pulse.held) == (None, {})
     assert state_of(conn, hung) == "lost"
     assert take(conn, hung) == []
     workers.leave(conn, hung.id)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from store import lists, tally
 from store.jobs import OLDEST_DUE
-from webapp.forecast import Crew, Held, Pace, held_back, pace, ready
+from webapp.forecast import Crew, Due, Held, Pace, Ready, due, held_back, pace, ready
 from webapp.needs import Severity, needs, verdict
 from webapp.questions import Look, Memory
 
@@ -307,6 +307,37 @@ def crew(**changes: object) -> Crew:
 )
 def test_what_holds_a_list_back_is_named(of: Crew, held: Held | None) -> None:
     assert held_back("active", 10, of) == held
+
+
+def test_a_list_waits_for_its_start_whatever_else_it_waits_for() -> None:
+    later = NOW + timedelta(hours=1)
+    held = held_back("active", 10, crew(workers=0), start_at=later, now=NOW)
+    assert held == Held("start", "starts", later)
+    assert held_back("active", 10, CREW, start_at=NOW, now=NOW) is None
+    assert held_back("paused", 10, CREW, start_at=later, now=NOW) == Held("paused", "paused by a person")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "left", "expected"),
+    [
+        (None, 5, None),
+        (60, 0, None),
+        (-1, 5, Due.IS_LATE),
+        (9, 5, Due.WILL_BE_LATE),
+        (15, 5, Due.MAY_BE_LATE),
+        (20, 5, Due.ON_TIME),
+    ],
+)
+def test_whether_a_list_will_be_late_is_said_by_its_forecast(
+    minutes: int | None, left: int, expected: Due | None
+) -> None:
+    when = Ready(600, 1200, NOW + timedelta(minutes=10), NOW + timedelta(minutes=20))
+    due_by = None if minutes is None else NOW + timedelta(minutes=minutes)
+    assert due(due_by, left, when, NOW) == expected
+
+
+def test_whether_a_list_will_be_late_may_be_too_early_to_say() -> None:
+    assert due(NOW + timedelta(minutes=1), 5, None, NOW) == Due.UNKNOWN
 
 
 def test_nothing_holds_what_is_ready_and_a_person_holds_what_is_paused() -> None:

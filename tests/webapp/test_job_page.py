@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -97,8 +98,8 @@ def test_every_claim_is_told_with_its_calls_or_that_there_was_none(
 ) -> None:
     calls = [call(claimed, "/first"), call(claimed, "/again", "key_rests", status=429, message="slow down")]
     claims.settle(web, [], calls=calls, now=time.monotonic())
-    for _ in range(3):
-        claims.release(web, claimed.worker, [claimed.id])
+    for n in range(3):
+        claims.release(web, claimed.worker, {claimed.id: claimed.claim_no + n})
         (again,) = claims.claim(web, claimed.worker, "companies_house", None, n=1, soon_seconds=2.0).claims
     settle(web, again, calls=[call(again, "/last")])
     page = viewer.get(f"/jobs/{claimed.id}").text
@@ -347,3 +348,15 @@ def test_values_are_grouped_and_negative_ones_in_brackets(value: object, text: s
 def test_a_year_before_without_its_field_has_a_row_of_its_own() -> None:
     found = fields.rows(["cash_prior", "debtors", "debtors_prior"], {})
     assert [(row.name, row.prior is not None) for row in found] == [("cash_prior", False), ("debtors", True)]
+
+
+def test_an_answer_of_another_list_is_told_as_reused_and_counted_apart(
+    web: psycopg.Connection, viewer: FlaskClient, claimed: Claim
+) -> None:
+    reused = replace(call(claimed, "/theirs", "reused", message="the answer that job 7 got"), key_id=None)
+    settle(web, claimed, calls=[call(claimed, "/ours"), reused])
+    page = viewer.get(f"/jobs/{claimed.id}").text
+    assert "1 call, " in page
+    assert "1 answer of other jobs reused" in page
+    assert "reused, not sent" in page
+    assert "the answer that job 7 got" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -198,6 +199,60 @@ def test_a_start_with_a_priority_that_is_none_shows_the_form_again(
     upload(GOOD)
     assert send("/lists/1/start", priority=priority, when="now").status_code == 422
     assert states(web) == {"UK": "paused"}
+
+
+def test_a_list_can_start_later_be_due_and_use_what_others_were_answered(
+    upload: Form, send: Form, operator: FlaskClient, web: psycopg.Connection
+) -> None:
+    upload(GOOD)
+    times = {"start_at": "2998-12-24T18:00", "due_by": "2999-01-01T00:00"}
+    send("/lists/1/start", priority="0", reuse_days="7", when="now", **times)
+    (one,) = lists.see(web)
+    assert (one.state, one.reuse_seconds) == ("active", 7 * 86400)
+    assert one.start_at == datetime(2998, 12, 24, 18, tzinfo=UTC)
+    assert one.due_by == datetime(2999, 1, 1, tzinfo=UTC)
+    page = operator.get("/lists/1").text
+    for words in ("Set to start at 2998-12-24 18:00:00 UTC. 3 jobs will run.", "starts", "too early to say"):
+        assert words in page
+    assert "those of other lists are used up to 7 d 0 h" in page
+
+
+def test_what_a_list_that_waits_is_set_to_is_in_its_form(
+    upload: Form, send: Form, operator: FlaskClient
+) -> None:
+    upload(GOOD)
+    times = {"start_at": "2998-12-24T18:00", "due_by": "2999-01-01T00:00"}
+    send("/lists/1/start", priority="0", reuse_days="7", when="later", **times)
+    page = operator.get("/lists/1/start").text
+    for value in ("2998-12-24T18:00", "2999-01-01T00:00", "7"):
+        assert f'value="{value}"' in page
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"due_by": "2020-01-01T00:00"}, "cannot be due in the past"),
+        ({"start_at": "2999-01-01T00:00", "due_by": "2998-01-01T00:00"}, "must be due after its start"),
+        ({"start_at": "soon"}, "Not a valid datetime value."),
+        ({"reuse_days": "-1"}, "Give a number from 0"),
+    ],
+)
+def test_times_that_make_no_sense_show_the_form_again(
+    upload: Form, send: Form, web: psycopg.Connection, values: dict[str, str], says: str
+) -> None:
+    upload(GOOD)
+    answer = send("/lists/1/start", priority="0", when="now", **values)
+    assert answer.status_code == 422
+    assert says in answer.text
+    assert states(web) == {"UK": "paused"}
+
+
+def test_a_list_past_its_due_time_is_late(
+    operator: FlaskClient, a_list: AList, web: psycopg.Connection
+) -> None:
+    list_id = a_list(3, due_by=datetime(2026, 1, 1, tzinfo=UTC))
+    assert ": is late" in operator.get(f"/lists/{list_id}").text
+    assert ": is late" in operator.get("/lists").text
 
 
 def test_an_upload_is_deleted_only_before_its_start(

@@ -7,7 +7,7 @@ import io
 import json
 import stat
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import openpyxl
@@ -220,7 +220,9 @@ def test_status_counts_rows_outcomes_and_causes(run: Run, companies: Path, end_j
     add_key(run)
     import_list(run, companies)
     assert end_jobs(UK, {"09355500": ALPHA}) == 3
-    assert json.loads(run("lists", "status", "--json").stdout) == [
+    (told,) = json.loads(run("lists", "status", "--json").stdout)
+    assert told.pop("start_at") <= f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    assert [told] == [
         {
             "name": "UK",
             "service": UK,
@@ -229,6 +231,7 @@ def test_status_counts_rows_outcomes_and_causes(run: Run, companies: Path, end_j
             "outcomes": {"complete": 1, "partial": 0, "empty": 0},
             "causes": {"not_found": 2},
             "rejects": 1,
+            "due_by": None,
         }
     ]
     detail = run("lists", "status", "UK").stdout
@@ -358,3 +361,69 @@ def test_an_older_schema_is_refused_with_what_to_do(run: Run, committed: psycopg
     )
     committed.execute("DELETE FROM alembic_version")
     assert_refused(run("keys", "list"), "no tables of Sluice yet. Create them: flask db upgrade")
+
+
+def test_a_name_that_was_cut_is_told(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "list.csv"
+    file.write_text(f"CompanyNumber,Name\n09355500,{'x' * 1500}\n")
+    assert (
+        "1 name cut after 1,000 characters (the first in line 2), 0 lines rejected"
+        in import_list(run, file).stdout
+    )
+
+
+def test_an_import_says_when_it_starts_is_due_and_what_it_keeps(
+    run: Run, companies: Path, committed: psycopg.Connection
+) -> None:
+    add_key(run)
+    asked = ("--start-at", "2998-12-24 18:00", "--due-by", "2999-01-01T00:00+01:00", "--reuse", "7d")
+    result = import_list(run, companies, *asked, "--keep", "90d", "--priority", "3")
+    assert "nothing of it runs before 2998-12-24 18:00:00 UTC" in result.stderr
+    (one,) = lists.see(committed)
+    assert (one.start_at, one.due_by) == (
+        datetime(2998, 12, 24, 18, tzinfo=UTC),
+        datetime(2998, 12, 31, 23, tzinfo=UTC),
+    )
+    assert (one.reuse_seconds, one.keep_days, one.priority) == (7 * 86_400, 90, 3)
+    again = import_list(run, companies, "--priority", "4", "--keep", "30d", "--due-by", "2999-01-01")
+    for stays in ("priority stays 3", "keep stays 90 days", "due time stays 2998-12-31 23:00:00 UTC"):
+        assert f"the list is there already, and its {stays}." in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (("--start-at", "tomorrow"), "--start-at is “tomorrow”: it must be a time such as"),
+        (("--due-by", "2020-01-01"), "cannot be due in the past"),
+        (("--start-at", "2999-01-02", "--due-by", "2999-01-01"), "must be due after its start"),
+        (("--reuse", "7"), "--reuse is “7”"),
+        (("--reuse", "3651d"), "at most 3650d"),
+        (("--keep", "12h"), "--keep is “12h”: it must be whole days"),
+    ],
+)
+def test_times_that_make_no_sense_are_refused_and_nothing_is_stored(
+    run: Run, companies: Path, committed: psycopg.Connection, asked: tuple[str, ...], says: str
+) -> None:
+    result = import_list(run, companies, *asked)
+    assert result.exit_code == 1
+    assert says in result.stderr
+    assert lists.see(committed) == []
+
+
+def test_a_fresh_retry_and_a_refresh_drop_what_was_kept(
+    run: Run, companies: Path, committed: psycopg.Connection, end_jobs: EndJobs
+) -> None:
+    add_key(run)
+    import_list(run, companies)
+    assert run("lists", "refresh", "UK").stdout.startswith("No job of “UK” has ended")
+    end_jobs(UK, {"09355500": ALPHA})
+    keep = """INSERT INTO answer (job_id, fingerprint, occurrence, service, request, status, body, body_bytes)
+              SELECT id, 'q', 1, 'companies_house', '/', 200, '', 0 FROM job"""
+    committed.execute(keep)
+    kept = "SELECT j.status FROM answer a JOIN job j ON j.id = a.job_id"
+    assert run("lists", "retry", "UK", "--fresh").stdout.startswith("2 jobs sent back.")
+    assert committed.execute(kept).fetchall() == [("done",)]
+    assert run("lists", "refresh", "UK").stdout.startswith(
+        "1 job sent back. The service will be asked again."
+    )
+    assert committed.execute(kept).fetchall() == []

@@ -443,3 +443,64 @@ def test_a_test_of_a_key_calls_even_for_what_is_shared(
     tested = replace(work, claim=replace(work.claim, key_id=key), stored={})
     caller.ask(tested, tickers, 1, lambda _kept: None)
     assert len(register.asked_by) == 2
+
+
+def _of_another_list(db: psycopg.Connection, a_list: Callable[..., int], body: bytes = b"reused") -> int:
+    """A job of another list that was answered a moment ago; returns its id."""
+    a_list(db, 1)
+    ((job,),) = db.execute("SELECT max(id) FROM job").fetchall()
+    kept = KeptAnswer(job, CALL.fingerprint, 1, "registry", "/company/7", 200, {}, body)
+    claims.settle(db, [], answers=[kept])
+    return int(job)
+
+
+def test_an_answer_of_another_list_costs_no_call_and_no_permit_and_is_told(
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    caller: Caller,
+    work: Work,
+    register: Register,
+    until: Callable[..., None],
+) -> None:
+    """There is not even a key."""
+    job = _of_another_list(db, a_list)
+    db.execute("UPDATE list SET reuse_seconds = 3600 WHERE id = %s", (work.claim.list_id,))
+    work.claim = replace(work.claim, reuses=True)
+    assert caller.ask(work, CALL, 1, _no_event) == Answer(200, b"reused", {})
+    assert register.asked_by == []
+    assert _log(db, until, 1) == [("reused", 200, f"the answer that job {job} got 0.0 h before", None)]
+    assert work.claim.id in answers.of_jobs(db, [work.claim.id])
+
+
+def test_an_answer_that_cannot_be_looked_for_is_asked_for(
+    db: psycopg.Connection,
+    a_key: Callable[..., int],
+    a_list: Callable[..., int],
+    ask: Ask,
+    work: Work,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gone(*_arguments: Any) -> Any:
+        raise psycopg.OperationalError("gone")
+
+    a_key(db)
+    monkeypatch.setattr(answers, "reuse", gone)
+    work.claim = replace(work.claim, reuses=True)
+    assert ask().body == b"Seven Ltd"
+
+
+def test_an_answer_that_is_too_large_to_be_kept_is_handed_on_and_its_call_says_so(
+    db: psycopg.Connection,
+    a_key: Callable[..., int],
+    caller: Caller,
+    work: Work,
+    register: Register,
+    until: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answers, "MAX_KEPT_BYTES", 1_000)
+    a_key(db, secret="first-secret")
+    register.said["first-secret"] = (200, "x" * 1001, {})
+    assert len(caller.ask(work, CALL, 1, _no_event).body) == 1001
+    assert _log(db, until, 1)[0][:3] == ("usable", 200, "not kept: larger than 0.001 MB")
+    assert db.execute("SELECT count(*) FROM answer").fetchone() == (0,)

@@ -14,7 +14,7 @@ import pytest
 
 from services.extraction import Company, Empty, Extraction, Fields, Get, Options, Value
 from services.service import Service
-from store import claims, tally
+from store import claims, jobs, lists, tally
 from store.claims import Claim, Settlement
 from store.states import Status
 from store.workers import Pulse
@@ -430,12 +430,69 @@ def test_a_job_is_no_loss_of_ours_that_was_settled_and_claimed_again_meanwhile(
     worker._held[7] = before
     worker.vitals()
     worker._held[7] = after
-    worker.heard(Pulse("running", 0, frozenset(), (), False, False))
+    worker.heard(Pulse("running", 0, {}, frozenset(), (), False, False))
     assert (before.lost.is_set(), after.lost.is_set()) == (True, False)
     worker.gone(_put_back(before.claim), True)
     assert worker._held == {7: after}
     worker.gone(_put_back(after.claim), True)
     assert worker._held == {}
+
+
+@pytest.mark.parametrize("beat", [0.2, 60.0], ids=["a beat", "a notification"])
+def test_a_cancelled_list_stops_its_running_jobs_at_their_next_call(
+    dsn: str,
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    two_calls: Service,
+    url: str,
+    register: Register,
+    a_worker: A_Worker,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+    beat: float,
+) -> None:
+    """It hears so at once, or with its beat where nothing is heard."""
+    if beat < 1:
+        monkeypatch.setattr(jobs, "STOP", "SELECT 1")
+    a_key(db)
+    list_id = a_list(db, 3)
+    gate = register.hold("/first")
+    with a_worker(dsn, two_calls, url, slots=2, beat=beat, lease=300.0) as parts:
+        until(lambda: register.waiting == 2)
+        assert lists.cancel(db, list_id) == 1
+        until(lambda: all(held.cancelled.is_set() for held in parts.worker._held.values()))
+        gate.set()
+        until(lambda: [row[0] for row in _jobs(db)] == ["cancelled"] * 3)
+        assert [path.split("/")[1] for path in register.paths] == ["first"] * 2
+        assert db.execute("SELECT count(*) FROM answer").fetchone() == (2,)
+        assert [row[1:4] for row in _jobs(db)][:2] == [("list_cancelled", 0, 0)] * 2
+        lists.resume(db, list_id)
+        until(lambda: _done(db) == 3)
+    assert len(register.paths) == len(set(register.paths)) == 6
+
+
+def test_a_list_that_starts_later_starts_within_a_beat_of_its_time(
+    dsn: str,
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    two_calls: Service,
+    url: str,
+    a_worker: A_Worker,
+    until: Until,
+) -> None:
+    """Nobody says so when the time has come: the beat asks what is due."""
+    a_key(db)
+    with a_worker(dsn, two_calls, url, beat=0.5) as parts:
+        until(parts.heartbeat.is_believed)
+        starts = db.execute("SELECT now() + interval '1.5 seconds'").fetchall()[0][0]
+        a_list(db, 1, start_at=starts)
+        until(lambda: _done(db) == 1)
+    ((late,),) = db.execute(
+        "SELECT extract(epoch FROM claimed_at - %s)::float8 FROM job", (starts,)
+    ).fetchall()
+    assert 0 <= late < 2.0
 
 
 def _no_connections() -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import psycopg
@@ -15,6 +17,7 @@ from store import keys, workers
 from store.lists import ListSeen, NewList
 from webapp import folders
 from webapp.commands.console import counted, one_line, shown, typed, warn
+from webapp.display import exact
 from webapp.uploads import Stored, how_read, what_became
 
 SHOWN = 5
@@ -72,10 +75,27 @@ def folder(conn: psycopg.Connection, new: NewList, target: Path) -> Stored:
     return stored
 
 
+def warn_of_what_stays(one: ListSeen, asked: Mapping[str, Any]) -> None:
+    """Say what was asked of a list that was there already and keeps what it has."""
+    for field, wanted in asked.items():
+        if (stays := getattr(one, field)) != wanted:
+            what, _, unit = field.partition("_")
+            said = {"start": "start", "due": "due time", "reuse": "age of reused answers"}.get(what, what)
+            warn(f"the list is there already, and its {said} stays {_worded(stays, unit)}.")
+
+
+def _worded(value: Any, unit: str) -> str:
+    if isinstance(value, datetime):
+        return exact(value)
+    return "unset" if value is None else f"{value} {unit}".strip()
+
+
 def warn_of_waiting(conn: psycopg.Connection, one: ListSeen, will_watch: bool) -> None:
     """Say why the list's jobs will not run, when that can be seen."""
     if one.state in ("paused", "cancelled"):
         warn(f"the list is {one.state}. To go on: flask lists resume {typed(one.name)}")
+    if one.start_at > datetime.now(UTC):
+        warn(f"nothing of it runs before {exact(one.start_at)}.")
     usable = any(key.service == one.service and key.is_usable for key in keys.see(conn))
     if needs_key(one.service) and not usable:
         warn(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -12,9 +14,9 @@ from services.filings_folder import FILINGS_FOLDER
 from store import jobs
 from store import lists as store
 from store.lists import ListSeen
-from webapp import uploads
+from webapp import timing, uploads
 from webapp.commands import downloads, imports, progress
-from webapp.commands.console import Group, counted, name_of, shown, typed, warn
+from webapp.commands.console import Group, counted, name_of, shown, typed
 from webapp.database import connection
 from webapp.exports import FORMATS
 
@@ -33,6 +35,10 @@ def lists() -> None:
 @click.option("--option", "options", multiple=True, metavar="K=V", help="An option of the service.")
 @click.option("--field", "fields", multiple=True, metavar="NAME", help="A field to fill. Default: all.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), help="Higher runs first. Default: 0.")
+@click.option("--start-at", metavar="TIME", help="Nothing runs before, such as 2026-12-24T18:00 (UTC).")
+@click.option("--due-by", metavar="TIME", help="When it is to be ready: the console says whether it will be.")
+@click.option("--reuse", metavar="AGE", help="Use answers of other lists up to this age, such as 7d.")
+@click.option("--keep", metavar="AGE", help="How long its answers and calls are kept. Default: 365d.")
 @click.option("--wait", is_flag=True, help="Stay until the list has ended, and show how far it is.")
 def import_list(
     file: Path,
@@ -41,13 +47,20 @@ def import_list(
     options: tuple[str, ...],
     fields: tuple[str, ...],
     priority: int | None,
+    start_at: str | None,
+    due_by: str | None,
+    reuse: str | None,
+    keep: str | None,
     wait: bool,
 ) -> None:
     """Make a list of the companies in FILE (CSV, TSV or XLSX), or add what is new to it.
 
     For filings_folder, FILE is a folder or an archive of filings, and each filing is a job.
     """
-    new = uploads.plan(name, service, imports.options(options), fields, priority or 0)
+    asked = timing.columns(start_at, due_by, reuse, keep, datetime.now(UTC))
+    if priority is not None:
+        asked["priority"] = priority
+    new = replace(uploads.plan(name, service, imports.options(options), fields, 0), **asked)
     with connection() as conn:
         if service == FILINGS_FOLDER.name:
             stored = imports.folder(conn, new, file)
@@ -55,8 +68,7 @@ def import_list(
             companies = uploads.read(file.read_bytes(), file.name, service)
             stored = uploads.store(conn, new, companies)
             imports.report(stored, companies, file)
-        if priority not in (None, stored.of.priority):
-            warn(f"the list is there already, and its priority stays {stored.of.priority}.")
+        imports.warn_of_what_stays(stored.of, asked)
         imports.warn_of_waiting(conn, stored.of, wait)
         if wait:
             progress.watch(conn, stored.of)
@@ -75,20 +87,37 @@ def status(name: str | None, as_json: bool) -> None:
 @lists.command(short_help="Send failed jobs back to the queue.")
 @NAME
 @click.option("--cause", help="Only jobs that failed for this cause, such as parse_error.")
-def retry(name: str, cause: str | None) -> None:
-    """Send failed jobs back to the queue. Answers that were kept are used again."""
+@click.option(
+    "--fresh", is_flag=True, help="Drop what was kept for them and ask the service for everything anew."
+)
+def retry(name: str, cause: str | None, fresh: bool) -> None:
+    """Send failed jobs back to the queue. Kept answers are used again, unless fresh ones are asked for."""
     with connection() as conn:
         one = _found(conn, name)
         causes = progress.failed_by_cause(conn, one)
         if cause is not None and cause not in {*CAUSES, *causes}:
             known = ", ".join(causes or CAUSES)
             raise click.ClickException(f"There is no cause “{cause}”. Failed jobs have: {known}.")
-        sent_back = jobs.retry(conn, one.id, cause)
+        sent_back = jobs.retry(conn, one.id, cause, fresh=fresh)
         if sent_back == 0:
             of_cause = f" for {cause}" if cause else ""
             click.echo(f"No job of {_quoted(name)} has failed{of_cause}; nothing was changed.")
             return
         click.echo(f"{counted(sent_back, 'job')} sent back.")
+        _say_if_held(one)
+
+
+@lists.command(short_help="Run a list's ended jobs anew.")
+@NAME
+def refresh(name: str) -> None:
+    """Run the ended jobs of a list anew: results and kept answers go, the service is asked again."""
+    with connection() as conn:
+        one = _found(conn, name)
+        sent_back = jobs.refresh(conn, one.id)
+        if sent_back == 0:
+            click.echo(f"No job of {_quoted(name)} has ended; nothing was changed.")
+            return
+        click.echo(f"{counted(sent_back, 'job')} sent back. The service will be asked again.")
         _say_if_held(one)
 
 
@@ -123,7 +152,7 @@ def resume(name: str) -> None:
 @lists.command(short_help="Take pending jobs off the queue.")
 @NAME
 def cancel(name: str) -> None:
-    """Take the pending jobs of a list off the queue; those in progress finish, results stay."""
+    """Take the pending jobs of a list off the queue; running ones stop at their next call, results stay."""
     with connection() as conn:
         one = _found(conn, name)
         cancelled = store.cancel(conn, one.id)
@@ -131,8 +160,8 @@ def cancel(name: str) -> None:
             _same_or_refuse(conn, one, "cancelled", "There is nothing to cancel.")
             return
         running = progress.counts(conn, one).rows["in_progress"]
-        finish = f" {counted(running, 'job')} in progress will finish." if running else ""
-        click.echo(f"Cancelled {counted(cancelled, 'pending job')}.{finish} Results stay.")
+        stop = f" {counted(running, 'job')} in progress will stop at the next call." if running else ""
+        click.echo(f"Cancelled {counted(cancelled, 'pending job')}.{stop} Results stay.")
         click.echo(f"To take it up again: flask lists resume {typed(name)}")
 
 

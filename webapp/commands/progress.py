@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -19,6 +19,7 @@ from store.lists import ListSeen
 from store.states import Outcome, Status
 from store.tally import Count
 from webapp.commands.console import counted, print_json, shown, table, typed
+from webapp.display import exact, iso
 
 LOOK_SECONDS = 0.5
 LINE_SECONDS = 5.0
@@ -78,6 +79,10 @@ def show(conn: psycopg.Connection, found: Sequence[ListSeen], *, in_detail: bool
 def describe(one: ListSeen, of: Counts) -> None:
     """Print one list: jobs by status, what the done ones hold, and why others ended, with what to do."""
     click.echo(f"{shown(one.name)}: {one.service}, {one.state}, {counted(of.total, 'job')}")
+    if one.start_at > datetime.now(UTC):
+        click.echo(f"  starts at {exact(one.start_at)}")
+    if one.due_by:
+        click.echo(f"  due by {exact(one.due_by)}")
     outcomes = ", ".join(f"{n:,} {name}" for name, n in of.outcomes.items() if n)
     table(
         ("Status", "Jobs", ""),
@@ -184,6 +189,8 @@ def _as_json(one: ListSeen, of: Counts) -> dict[str, Any]:
         "outcomes": of.outcomes,
         "causes": of.causes,
         "rejects": one.rejects,
+        "start_at": iso(one.start_at),
+        "due_by": iso(one.due_by) if one.due_by else None,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
@@ -10,8 +11,15 @@ from flask.typing import ResponseReturnValue
 from flask_wtf import FlaskForm
 from flask_wtf.file import FileField, FileRequired
 from itsdangerous import BadSignature, URLSafeSerializer
-from wtforms import IntegerField, SelectChoice, SelectField, StringField, ValidationError
-from wtforms.validators import InputRequired, NumberRange
+from wtforms import (
+    DateTimeLocalField,
+    IntegerField,
+    SelectChoice,
+    SelectField,
+    StringField,
+    ValidationError,
+)
+from wtforms.validators import InputRequired, NumberRange, Optional
 
 from services.company_lists import CompanyList, UnusableFile
 from services.registry import SERVICES
@@ -19,10 +27,11 @@ from store import lists
 from store.cleaning import Unstorable
 from store.lists import ListSeen, NameTaken
 from store.people import Role
-from webapp import names, uploads
+from webapp import names, timing, uploads
 from webapp.access import needs
 from webapp.answers import go_to
 from webapp.database import page_connection
+from webapp.display import exact
 from webapp.formats import counted
 from webapp.notices import done, refused
 from webapp.pages.lists import ONE, found
@@ -58,6 +67,27 @@ class Start(FlaskForm):  # type: ignore[misc]
             NumberRange(-1000, 1000, "Give a number from -1,000 to 1,000."),
         ],
     )
+    start_at = DateTimeLocalField(
+        "Start at (UTC)", [Optional()], format=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
+    )
+    due_by = DateTimeLocalField("Due by (UTC)", [Optional()], format=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"])
+    reuse_days = IntegerField(
+        "Reuse answers (days)",
+        [
+            Optional(),
+            NumberRange(0, timing.LONGEST_DAYS, f"Give a number from 0 to {timing.LONGEST_DAYS:,}."),
+        ],
+        default=0,
+    )
+
+    def validate_due_by(self, _field: DateTimeLocalField) -> None:
+        if wrong := timing.problem(self.moment("start_at"), self.moment("due_by"), datetime.now(UTC)):
+            raise ValidationError(wrong)
+
+    def moment(self, name: str) -> datetime | None:
+        """What a field of this form says, in UTC; None: nothing."""
+        written: datetime | None = self[name].data
+        return written.replace(tzinfo=UTC) if written else None
 
 
 @blueprint.url_value_preprocessor
@@ -107,7 +137,7 @@ def check(list_id: int) -> ResponseReturnValue:
     one, jobs = found(list_id)
     if not is_draft(one, jobs):
         return redirect(f"/lists/{list_id}", 303)
-    return _check_page(one, jobs.total, Start(data={"priority": one.priority}))
+    return _check_page(one, jobs.total, _as_it_is(one))
 
 
 @blueprint.post(ONE + "/start")
@@ -123,11 +153,22 @@ def start(list_id: int) -> ResponseReturnValue:
     waits = request.form.get("when") == "later"
     with page_connection() as conn, conn.transaction():
         lists.prioritise(conn, list_id, form.priority.data)
+        lists.schedule(
+            conn,
+            list_id,
+            start_at=form.moment("start_at"),
+            due_by=form.moment("due_by"),
+            reuse_seconds=(form.reuse_days.data or 0) * timing.UNITS["d"],
+        )
         if not waits:
             lists.resume(conn, list_id)
-    said = (
-        "Saved. It waits until it is started." if waits else f"Started. {counted(jobs.total, 'job')} can run."
-    )
+    starts = form.moment("start_at")
+    if waits:
+        said = "Saved. It waits until it is started."
+    elif starts and starts > datetime.now(UTC):
+        said = f"Set to start at {exact(starts)}. {counted(jobs.total, 'job')} will run."
+    else:
+        said = f"Started. {counted(jobs.total, 'job')} can run."
     return done(said, f"/lists/{list_id}")
 
 
@@ -141,6 +182,19 @@ def discard(list_id: int) -> ResponseReturnValue:
     if not is_gone:
         return refused("Only a list that was never started can be deleted here.")
     return done(f"“{one.name}” was deleted. Nothing of it had run.", "/lists")
+
+
+def _as_it_is(one: ListSeen) -> Start:
+    """The form with what the list has."""
+    waits = one.start_at > datetime.now(UTC)
+    return Start(
+        data={
+            "priority": one.priority,
+            "start_at": one.start_at.astimezone(UTC) if waits else None,
+            "due_by": one.due_by.astimezone(UTC) if one.due_by else None,
+            "reuse_days": one.reuse_seconds // timing.UNITS["d"],
+        }
+    )
 
 
 def _check_page(one: ListSeen, companies: int, form: Start) -> str:

@@ -77,7 +77,7 @@ def ask_to_cancel(list_id: int) -> ResponseReturnValue:
 @blueprint.post(ONE + "/cancel")
 @needs(Role.OPERATOR)
 def cancel(list_id: int) -> ResponseReturnValue:
-    """Take the pending jobs off the queue; what is done stays."""
+    """Take the pending jobs off the queue and stop running ones at their next call; what is done stays."""
     with page_connection() as conn:
         cancelled = lists.cancel(conn, list_id)
     one, jobs = found(list_id)
@@ -88,7 +88,7 @@ def cancel(list_id: int) -> ResponseReturnValue:
     if expected is not None and expected > cancelled:
         said += f" {count(expected - cancelled)} had changed meanwhile."
     if running := jobs.status["in_progress"]:
-        said += f" {counted(running, 'job')} in progress will finish."
+        said += f" {counted(running, 'job')} in progress will stop at the next call."
     return done(said, f"/lists/{list_id}")
 
 

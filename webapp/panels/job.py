@@ -9,6 +9,7 @@ from werkzeug.exceptions import NotFound
 
 from services.causes import CAUSES
 from store import answers, calls, jobs
+from store.calls import REUSED
 from store.jobs import JobSeen
 from webapp import fields as shown
 from webapp.panels.panel import Args, id_of
@@ -39,7 +40,8 @@ def what_happened(look: Look, args: Args) -> Mapping[str, Any]:
     return {
         "job": one,
         "story": story(one.claim_no, kept, all_calls=len(kept) == len(sent)),
-        "calls": len(kept),
+        "calls": sum(call.verdict != REUSED for call in kept),
+        "reused": sum(call.verdict == REUSED for call in kept),
         "more_calls": len(kept) < len(sent),
         "took_ms": sum(call.took_ms for call in kept),
     }

@@ -9,7 +9,7 @@ from typing import Any
 from services.causes import CAUSES, Advice, Cause
 from store import lists, tally
 from store.lists import ListSeen
-from webapp.forecast import LOOK_BACK_MINUTES, held_back, pace, ready
+from webapp.forecast import LOOK_BACK_MINUTES, due, held_back, pace, ready
 from webapp.job_filters import number_in
 from webapp.needs import title_of
 from webapp.panels.panel import Args
@@ -88,8 +88,9 @@ def _rows(look: Look, seen: Sequence[ListSeen]) -> list[Row]:
     rows = []
     for one in seen:
         its, speed, crew = jobs[one.id], pace(minutes[one.id], look.as_of), look.crew(one.service)
-        held = held_back(one.state, its.left, crew)
+        held = held_back(one.state, its.left, crew, start_at=one.start_at, now=look.as_of)
         moves = one.state == "active" and crew.can_move and (held is None or held.until is None)
         when = ready(its.left, its.ended, speed, look.as_of) if moves else None
-        rows.append(Row(one, title_of(one.service), its, speed, when, held))
+        late = due(one.due_by, its.left, when, look.as_of)
+        rows.append(Row(one, title_of(one.service), its, speed, when, held, late))
     return rows

@@ -11,7 +11,7 @@ from typing import Any
 from store import tally
 from store.lists import ListSeen
 from store.tally import Minute
-from webapp.forecast import Held, Pace, Ready, held_back, pace, ready
+from webapp.forecast import Due, Held, Pace, Ready, due, held_back, pace, ready
 from webapp.needs import title_of
 from webapp.panels.panel import Args
 from webapp.questions import Counts, Look
@@ -29,6 +29,7 @@ class Row:
     pace: Pace
     ready: Ready | None
     held: Held | None
+    due: Due | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,11 @@ def _rows(look: Look) -> list[Row]:
 def _row(look: Look, one: ListSeen) -> Row:
     jobs = look.by_list[one.id]
     speed = pace(look.minutes[one.id], look.as_of)
-    held = held_back(one.state, jobs.left, look.crew(one.service))
+    held = held_back(one.state, jobs.left, look.crew(one.service), start_at=one.start_at, now=look.as_of)
     will_move = one.state == "active" and (held is None or held.until is None)
     when = ready(jobs.left, jobs.ended, speed, look.as_of) if will_move else None
-    return Row(one, title_of(one.service), jobs, speed, when, held)
+    late = due(one.due_by, jobs.left, when, look.as_of)
+    return Row(one, title_of(one.service), jobs, speed, when, held, late)
 
 
 def chart(look: Look, args: Args) -> Mapping[str, Any]:
