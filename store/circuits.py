@@ -87,7 +87,7 @@ WHERE s.name = %(service)s AND s.opened_at IS NULL AND s.failures >= {LEAST_FAIL
 CLOSE_IF_PROBED = """
 UPDATE service SET opened_at = NULL, failures = 0, failing_since = 'epoch', pause_seconds = 0,
     probe_job = NULL, probe_claim_no = NULL,
-    rest_until = CASE WHEN rest_until < clock_timestamp() + interval '1 second'
+    rest_until = CASE WHEN rest_until <= clock_timestamp() + interval '1 second'
                  THEN clock_timestamp() ELSE rest_until END
 WHERE name = %(service)s AND probe_job = %(job)s AND probe_claim_no = %(claim_no)s
 """
@@ -122,20 +122,22 @@ class ServiceSeen:
     name: str
     rest_cause: str | None
     opened_at: datetime | None
-    circuit: Circuit
+    circuit: str
     rest_until: datetime | None
 
 
-def trip(conn: psycopg.Connection, service: str, took_seconds: float, cause: str) -> bool:
-    """Count a failed call, and open the circuit when most calls fail, whoever made them. True: it is open.
+def trip(conn: psycopg.Connection, service: str, took_seconds: float, cause: str) -> Circuit:
+    """Count a failed call, and open the circuit when most calls fail, whoever made them; how it is now.
 
     Most: at least five within ten seconds, more than were answered since the first of them.
     """
     asked = {"service": service, "took": took_seconds, "cause": cause}
     row = conn.execute(COUNT_FAILURE, asked).fetchone()
     if row is None:  # it was open before
-        return True
-    return row[0] >= LEAST_FAILURES and conn.execute(OPEN_IF_FAILING, asked).rowcount == 1
+        return Circuit.OPEN
+    if row[0] >= LEAST_FAILURES and conn.execute(OPEN_IF_FAILING, asked).rowcount == 1:
+        return Circuit.OPEN
+    return Circuit.CLOSED
 
 
 def prove(conn: psycopg.Connection, service: str, job: int, claim_no: int) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 import psycopg
@@ -32,14 +31,12 @@ from store.cleaning import text
 from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
 from worker.permits import Permit, Permits
+from worker.told import LONGEST_MESSAGE, Breaker, Budgets, rest_seconds, steer
 from worker.work import PutBack, Work
 from worker.writer import Writer
 
 log = logging.getLogger(__name__)
 
-LONGEST_MESSAGE = 300
-LEAST_REST_SECONDS = 1.0
-REST_JITTER = 0.1
 TELLTALE_CHARACTERS = 6
 
 
@@ -65,6 +62,8 @@ class Caller:
     permits: Permits
     writer: Writer
     connections: Connections
+    breaker: Breaker = field(default_factory=Breaker)
+    budgets: Budgets = field(default_factory=Budgets)
 
     def ask(self, work: Work, call: Get, occurrence: int, kept: Callable[[threading.Event], None]) -> Answer:
         """The kept answer, or a new one, which `kept` is told of as soon as it is on its way to be stored.
@@ -73,6 +72,7 @@ class Caller:
         """
         while (call.fingerprint, occurrence) not in work.stored:
             work.check()
+            self.breaker.check(work)
             answer = self._attempt(work, call, occurrence)
             if answer is not None:
                 kept(self._keep(work, call, occurrence, answer))
@@ -87,6 +87,7 @@ class Caller:
 
         def authorize() -> Mapping[str, str]:
             permit = self.permits.take(work)
+            self.breaker.check(work)
             if work.claim.losses:
                 self._look_again(work, call, occurrence, permit)
             taken.append(Sent(permit, time.monotonic()))
@@ -98,10 +99,14 @@ class Caller:
         except _NotNow:
             return None
         verdict = self._judge(came)
+        took = time.monotonic() - (taken[-1].at if taken else waiting_since)
+        self.breaker.hear(self.connections, work, came, verdict, took)
         if not taken:
             raise CallFailed("service_unreachable", getattr(verdict, "message", ""))
         sent = taken[-1]
         self._log(work, call, sent, came, verdict, waited=sent.at - waiting_since)
+        if isinstance(came, Received) and isinstance(verdict, Usable):
+            self.budgets.hear(self.connections, self.service.name, sent.permit.account_id, came.headers, took)
         answer = self._act(sent.permit, came, verdict)
         if work.claim.key_id is not None:
             self._conclude(sent.permit, verdict)
@@ -145,7 +150,7 @@ class Caller:
                 return Answer(came.status, came.body, _kept(came.headers))
             case KeyRests(seconds, message):
                 words = self._clean(message, permit) or "rate limited"
-                self._steer(ledger.rest_account, permit.account_id, _rest_seconds(seconds), words)
+                self._steer(ledger.rest_account, permit.account_id, rest_seconds(seconds), words)
                 return None
             case KeyInvalid(message):
                 words = self._clean(message, permit) or "rejected by the service"
@@ -157,7 +162,8 @@ class Caller:
                 return None
             case ServiceRests(seconds, message):
                 words = self._clean(message, permit) or "the service asked everybody to pause"
-                self._steer(ledger.rest_service, self.service.name, _rest_seconds(seconds), words)
+                self._steer(ledger.rest_service, self.service.name, rest_seconds(seconds), words)
+                self.breaker.stop()
                 raise PutBack("service_resting", words)
             case ServiceFailed(cause, message):
                 raise CallFailed(cause, self._clean(message, permit) or CAUSES[cause].meaning)
@@ -168,13 +174,7 @@ class Caller:
                 assert_never(verdict)
 
     def _steer(self, change: Callable[..., bool], *arguments: object) -> None:
-        """Tell everybody what the answer said of the key or the service; the first one to say it logs it."""
-        try:
-            with self.connections() as conn:
-                if change(conn, *arguments):
-                    log.warning("%s: %s %s", self.service.name, change.__name__, arguments)
-        except psycopg.OperationalError as error:
-            log.warning("the database is away, %s is not written: %s", change.__name__, error)
+        steer(self.service.name, self.connections, change, *arguments)
 
     def _keep(self, work: Work, call: Get, occurrence: int, answer: Answer) -> threading.Event:
         return self.writer.keep(
@@ -228,11 +228,6 @@ class Caller:
         for secret in sorted(shown, key=len, reverse=True):
             message = _hidden(message, secret)
         return text(message, LONGEST_MESSAGE)
-
-
-def _rest_seconds(asked: float) -> float:
-    """What a service asks for is a floor: on top comes what keeps everybody from coming back at once."""
-    return max(asked, LEAST_REST_SECONDS) * random.uniform(1.0, 1.0 + REST_JITTER)  # noqa: S311
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:

@@ -29,7 +29,7 @@ SERVICE = "registry"
 
 
 def trip(conn: psycopg.Connection, times: int = 1, took: float = 0.1) -> bool:
-    return [circuits.trip(conn, SERVICE, took, "503") for _ in range(times)][-1]
+    return [circuits.trip(conn, SERVICE, took, "503") for _ in range(times)][-1] is Circuit.OPEN
 
 
 def open_it(conn: psycopg.Connection) -> None:
@@ -65,7 +65,7 @@ def test_failures_of_all_workers_open_it_and_fewer_do_not(
     assert circuits.see(conn) == []  # not yet: good calls of the same moment may not be logged yet
     clock.advance(1.0)
     assert trip(conn)
-    assert seen(conn).circuit is Circuit.OPEN
+    assert seen(conn).circuit == Circuit.OPEN
     assert trip(conn)  # whoever fails later hears it too
     assert seen(conn).rest_cause == "503"
 
@@ -111,7 +111,7 @@ def test_an_open_circuit_stops_all_claims_until_its_pause_is_over_and_then_lets_
     assert beat(conn, first).due == (SERVICE,)
     (probe,) = take(conn, first, 8)
     assert probe.is_probe
-    assert seen(conn).circuit is Circuit.PROBING
+    assert seen(conn).circuit == Circuit.PROBING
     for _ in range(3):
         assert take(conn, second, 8) == take(conn, first, 8) == []
         clock.advance(100.0)
@@ -191,7 +191,7 @@ def test_a_probe_whose_job_is_put_down_is_free_for_the_next(
             assert beat(conn, second).recovered == 1
         case _:
             claims.release(conn, first.id, [probe.id])
-    assert seen(conn).circuit is Circuit.OPEN
+    assert seen(conn).circuit == Circuit.OPEN
     (again,) = take(conn, second, 8)
     assert again.is_probe
     assert not circuits.fail(conn, SERVICE, probe.id, probe.claim_no, "late") or again.id != probe.id
