@@ -19,7 +19,8 @@ UPDATE allowance w SET
 WHERE w.account_id = %(account_id)s AND w.kind = %(unit)s
   AND w.no = (
     SELECT no FROM allowance
-    WHERE account_id = %(account_id)s AND kind = %(unit)s AND per_seconds >= %(reset)s ORDER BY per_seconds, no LIMIT 1)
+    WHERE account_id = %(account_id)s AND kind = %(unit)s AND per_seconds >= %(reset)s
+    ORDER BY per_seconds, no LIMIT 1)
   AND w.amount - coalesce((
         SELECT sum(u.used) FROM unnest(w.at, w.used) AS u(at, used)
         WHERE u.at > extract(epoch FROM clock_timestamp()) - w.per_seconds), 0) > %(left)s

@@ -13,9 +13,10 @@ from typing import TypeVar
 import psycopg
 
 from services.causes import CAUSES, Advice
-from store import alerts, calls, jobs, key_tests, keys, ledger, lists, pulse, tally, workers
+from store import alerts, calls, circuits, jobs, key_tests, keys, lists, pulse, tally, workers
 from store.alerts import AlertSeen
 from store.calls import KeyCalls
+from store.circuits import ServiceSeen
 from store.key_tests import TestSeen
 from store.keys import Headroom
 from store.lists import ListSeen
@@ -146,8 +147,9 @@ class Look:
         return keys.headroom(self.conn)
 
     @cached_property
-    def resting(self) -> dict[str, datetime]:
-        return ledger.resting(self.conn)
+    def held_services(self) -> list[ServiceSeen]:
+        """The services that are not called freely: they do not answer, or asked everybody to pause."""
+        return circuits.see(self.conn)
 
     @cached_property
     def calls(self) -> dict[int, KeyCalls]:
@@ -184,6 +186,6 @@ class Look:
             ready_keys=len(ready),
             fullest=min((used / limit.amount for limit, used in (k.tightest for k in ready)), default=0.0),
             first_back=min((k.rest_until for k in usable if k.rest_until), default=None),
-            rests_until=self.resting.get(service),
+            rests_until=next((one.rest_until for one in self.held_services if one.name == service), None),
             took_ms=sum(took) / len(took) if took else None,
         )

@@ -1,6 +1,6 @@
 """What answers tell of an account or a service beside their data, and how everybody comes to know it.
 
-Only news costs a statement: an answer that says what the ledger thinks, of a service that answers, costs none.
+Only news costs a statement: an answer that says what the ledger thinks costs none.
 """
 
 from __future__ import annotations
