@@ -518,6 +518,39 @@ def _put_back(claim: Claim) -> Settlement:
     return Settlement(claim.id, claim.worker, claim.claim_no, Status.PENDING, cause="shutdown")
 
 
+def test_a_job_in_hand_makes_no_further_call_when_its_service_has_stopped_elsewhere(
+    dsn: str,
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    two_calls: Service,
+    url: str,
+    register: Register,
+    a_worker: A_Worker,
+    until: Until,
+) -> None:
+    """Another worker was told to stop, or has opened the circuit: this one hears it with its next beat."""
+    a_key(db)
+    a_list(db, 1)
+    gate = register.hold("/first")
+    with a_worker(dsn, two_calls, url, beat=0.1):
+        until(lambda: register.waiting == 1)
+        db.execute("UPDATE service SET rest_until = now() + interval '1 hour'")
+        beats = [db.execute("SELECT seen_at FROM worker").fetchone()]
+
+        def has_beaten_since() -> bool:
+            beats.append(db.execute("SELECT seen_at FROM worker").fetchone())
+            return len(set(beats)) > 2  # the first of them has been heard when the next one comes
+
+        until(has_beaten_since)
+        gate.set()
+        until(lambda: _jobs(db) == [("pending", "service_resting", 0, 0, 1)])
+        assert register.paths == ["/first/00000001"]
+        db.execute("UPDATE service SET rest_until = now()")
+        until(lambda: _done(db) == 1)
+    assert register.paths == ["/first/00000001", "/second/00000001"]
+
+
 def test_claims_whose_answer_is_lost_run_soon(
     db: psycopg.Connection,
     proxy: Any,
