@@ -161,6 +161,8 @@ def test_a_failed_probe_doubles_the_pause_up_to_a_bound(
         longest = min(circuits.LONGEST_PAUSE_SECONDS, circuits.FIRST_PAUSE_SECONDS * 2.0 ** (times - 1))
         assert longest * (1 - circuits.JITTER) - 0.001 <= pause <= longest
     assert len(set(pauses)) == len(pauses)
+    longest_pause = conn.execute("SELECT pause_seconds FROM service").fetchone()
+    assert longest_pause == (circuits.LONGEST_PAUSE_SECONDS,)
     assert seen(conn).rest_cause == "503 again"
 
 
