@@ -96,11 +96,19 @@ class KeyFacts:
 
 @dataclass(frozen=True, slots=True)
 class ServiceFacts:
-    """`rest_seconds`: for how long nobody may call it; 0: it can be called."""
+    """`rest_seconds`: for how long nobody may call it; 0: it can be called.
+
+    `open_seconds`: since when its circuit is open, because it does not answer; None: it answers.
+    """
 
     name: str
     rest_seconds: float
     rest_cause: str | None
+    open_seconds: float | None = None
+
+    @property
+    def is_awake(self) -> bool:
+        return self.rest_seconds <= 0 and self.open_seconds is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,4 +196,4 @@ class Snapshot:
 
     def is_awake(self, service: str) -> bool:
         """Whether the service may be called at all."""
-        return not any(seen.rest_seconds > 0 for seen in self.services if seen.name == service)
+        return all(seen.is_awake for seen in self.services if seen.name == service)

@@ -108,7 +108,7 @@ ORDER BY k.id
 
 SERVICES = """
 SELECT name, greatest(extract(epoch FROM rest_until - clock_timestamp()), 0)::float8 AS rest_seconds,
-       rest_cause
+       rest_cause, extract(epoch FROM clock_timestamp() - opened_at)::float8 AS open_seconds
 FROM service ORDER BY name
 """
 

@@ -12,6 +12,7 @@ from store.answers import KEPT, KeptAnswer
 from store.answers import columns as answer_columns
 from store.calls import LOGGED, Call
 from store.calls import columns as call_columns
+from store.circuits import PROBING
 from store.cleaning import MAX_MESSAGE, text
 from store.ledger import HEADROOM, TESTABLE
 from store.states import Outcome, Status
@@ -27,48 +28,74 @@ FENCE = """
 BACK = """
     (SELECT CASE state WHEN 'cancelled' THEN 'cancelled' ELSE 'pending' END
      FROM list WHERE id = j.list_id FOR SHARE)"""
+# A job that was lost with its worker twice in a row may be what kills workers. Each worker holds at most one
+# such suspect, so that no two meet and its neighbours are lost with it twice at most; and only half of the
+# workers hold one, so that it shows when workers die without (see `FREED`).
+SUSPECT_LOSSES = 2
+MAY_HOLD_SUSPECT = f"""
+    NOT EXISTS (SELECT FROM held WHERE worker = %(worker)s AND losses >= {SUSPECT_LOSSES})
+    AND (SELECT count(*) FROM held WHERE losses >= {SUSPECT_LOSSES}) < greatest(1, (
+        SELECT count(*) FROM worker WHERE state = 'running' AND lease_until > clock_timestamp()) / 2)"""
 
 CLAIM = f"""
 WITH {HEADROOM},
 held AS MATERIALIZED (  -- by its own index: joined first, an import not yet analyzed is read as a whole
-    SELECT list_id, worker FROM job WHERE status = 'in_progress'),
+    SELECT list_id, worker, losses FROM job WHERE status = 'in_progress'),
 room AS MATERIALIZED (  -- jobs that need keys of another set take none of this headroom
     SELECT greatest(0, least(%(n)s, CASE WHEN %(keyless)s THEN %(n)s ELSE headroom.permits - (
         SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker w ON w.id = h.worker
         WHERE l.service = %(service)s AND (%(key_set)s::text IS NULL OR w.key_set IS NULL
                                            OR w.key_set = %(key_set)s)) END))::int AS jobs FROM headroom),
+probe AS MATERIALIZED (  -- one gets it: by the row's lock, and by the rest that begins with a probe
+    SELECT s.name FROM service s WHERE s.name = %(service)s AND s.opened_at IS NOT NULL
+      AND s.rest_until <= now() AND NOT {PROBING} FOR UPDATE SKIP LOCKED),
+gate AS MATERIALIZED (  -- how many jobs the service's circuit lets through
+    SELECT name, %(n)s AS jobs FROM service
+    WHERE name = %(service)s AND rest_until <= now() AND opened_at IS NULL
+    UNION ALL SELECT name, 1 FROM probe),
 test AS MATERIALIZED (  -- of keys, first: each runs under its own key, whatever the others have room for
-    SELECT j.id, l.run_seconds FROM list l JOIN service s ON s.name = l.service
+    SELECT j.id, l.run_seconds FROM list l JOIN gate ON gate.name = l.service
     JOIN key k ON k.id = l.key_id JOIN account a ON a.id = k.account_id CROSS JOIN LATERAL (
         SELECT id FROM job WHERE list_id = l.id AND status = 'pending' AND run_at <= now()
         ORDER BY run_at, id LIMIT 1 FOR UPDATE SKIP LOCKED) j
-    WHERE l.service = %(service)s AND l.state = 'active' AND s.rest_until <= now() AND l.key_id IS NOT NULL
+    WHERE l.state = 'active' AND l.key_id IS NOT NULL
       AND EXISTS (SELECT FROM worker WHERE id = %(worker)s AND state = 'running') AND {TESTABLE}
-    LIMIT %(n)s),
+    LIMIT (SELECT jobs FROM gate)),
 turn AS MATERIALIZED (  -- lists of one priority take turns: whoever claims next starts with another
-    SELECT l.id, l.run_seconds FROM list l JOIN service s ON s.name = l.service
-    WHERE l.service = %(service)s AND l.state = 'active' AND l.start_at <= now() AND s.rest_until <= now()
+    SELECT l.id, l.run_seconds FROM list l JOIN gate ON gate.name = l.service
+    WHERE l.state = 'active' AND l.start_at <= now()
       AND l.key_id IS NULL AND EXISTS (SELECT FROM worker WHERE id = %(worker)s AND state = 'running')
     ORDER BY l.priority DESC, random()),
+suspect AS MATERIALIZED (
+    SELECT j.id, turn.run_seconds FROM turn CROSS JOIN LATERAL (
+        SELECT id FROM job WHERE list_id = turn.id AND status = 'pending' AND losses >= {SUSPECT_LOSSES}
+          AND run_at <= now() ORDER BY run_at, id LIMIT 1 FOR UPDATE SKIP LOCKED) j
+    WHERE {MAY_HOLD_SUSPECT}
+    LIMIT (SELECT least(1, room.jobs, gate.jobs - (SELECT count(*) FROM test)) FROM room, gate)),
 due AS MATERIALIZED (  -- lazy: locks exactly the batch
     SELECT j.id, turn.run_seconds FROM turn CROSS JOIN LATERAL (
-        SELECT id FROM job WHERE list_id = turn.id AND status = 'pending' AND run_at <= now()
-        ORDER BY run_at, id LIMIT %(n)s FOR UPDATE SKIP LOCKED) j
-    LIMIT (SELECT least(jobs, %(n)s - (SELECT count(*) FROM test)) FROM room)),
-taken AS (SELECT * FROM test UNION ALL SELECT * FROM due),
+        SELECT id FROM job WHERE list_id = turn.id AND status = 'pending' AND losses < {SUSPECT_LOSSES}
+          AND run_at <= now() ORDER BY run_at, id LIMIT %(n)s FOR UPDATE SKIP LOCKED) j
+    LIMIT (SELECT least(room.jobs - s.n, gate.jobs - s.n - (SELECT count(*) FROM test))
+           FROM room, gate, (SELECT count(*) AS n FROM suspect) s)),
+taken AS (SELECT * FROM test UNION ALL SELECT * FROM suspect UNION ALL SELECT * FROM due),
 claimed AS (
     UPDATE job j SET status = 'in_progress', worker = %(worker)s, claim_no = claim_no + 1,
         claimed_at = clock_timestamp(),
         run_until = clock_timestamp() + taken.run_seconds * interval '1 second'
     FROM taken WHERE j.id = taken.id AND j.id = ANY (ARRAY(SELECT id FROM taken))
     RETURNING j.*),
+probing AS (
+    UPDATE service s SET probe_job = c.id, probe_claim_no = c.claim_no,
+        rest_until = clock_timestamp() + interval '1 second'
+    FROM probe p, claimed c WHERE s.name = p.name),
 moved AS (
     SELECT list_id, 'pending' AS was, NULL AS was_outcome, NULL AS was_cause,
            'in_progress' AS status, NULL AS outcome, NULL AS cause FROM claimed),
 {COUNTED}
 SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
        c.losses, c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults,
-       l.run_seconds, l.key_id, l.reuse_seconds > 0
+       l.run_seconds, l.key_id, l.reuse_seconds > 0, EXISTS (SELECT FROM probe) AS is_probe
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
 """
 
@@ -113,20 +140,28 @@ SELECT count(*) FROM moved
 
 # For a statement with a CTE `lost(id)` of workers that are gone: their jobs run again, or have been lost
 # too often and fail. A claim that moved on meanwhile no longer names a lost worker and is left alone.
-# The second time in a row they run after different pauses: else those that were lost together are claimed
-# together again, and one that kills its workers has all of them fail.
+# The second time in a row they run after different pauses, and from then on they are suspects. While workers
+# die that hold none, something else kills them, and no suspect is charged with it; what one job does on its
+# way to become a suspect is two such deaths, and two jobs at once four.
+STORM_SECONDS, STORM_DEATHS = 60, 5
 FREED = f"""
+storm AS MATERIALIZED (
+    SELECT count(*) >= {STORM_DEATHS} AS is_on FROM worker
+    WHERE state = 'lost' AND lost_unsuspected
+      AND ended_at > clock_timestamp() - interval '{STORM_SECONDS} seconds'),
 stuck AS MATERIALIZED (
-    SELECT id FROM job WHERE status = 'in_progress' AND worker = ANY (ARRAY(SELECT id FROM lost))
+    SELECT id, losses + CASE WHEN losses >= {SUSPECT_LOSSES} AND (SELECT is_on FROM storm)
+                        THEN 0 ELSE 1 END AS losses
+    FROM job WHERE status = 'in_progress' AND worker = ANY (ARRAY(SELECT id FROM lost))
     ORDER BY id FOR UPDATE SKIP LOCKED),
 freed AS (
-    UPDATE job j SET losses = j.losses + 1, worker = NULL, run_until = NULL,
+    UPDATE job j SET losses = s.losses, worker = NULL, run_until = NULL,
         run_at = clock_timestamp() + CASE WHEN j.losses > 0
-            THEN random() * least(60, 2 ^ (j.losses + 1)) * interval '1 second' ELSE interval '0' END,
+            THEN random() * least(60, 2 ^ s.losses) * interval '1 second' ELSE interval '0' END,
         (status, ended_at) = (
             SELECT b.status, CASE WHEN b.status <> 'pending' THEN clock_timestamp() END
-            FROM (SELECT CASE WHEN j.losses + 1 < l.max_losses THEN {BACK} ELSE 'failed' END AS status) b),
-        cause = 'worker_lost', message = 'lost with its worker, ' || j.losses + 1 || ' in a row'
+            FROM (SELECT CASE WHEN s.losses < l.max_losses THEN {BACK} ELSE 'failed' END AS status) b),
+        cause = 'worker_lost', message = 'lost with its worker, ' || s.losses || ' in a row'
     FROM stuck s, list l WHERE j.id = s.id AND l.id = j.list_id
     RETURNING j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
 moved AS (
@@ -140,7 +175,8 @@ moved AS (
 class Claim:
     """A worker's hold on a job, with what its list asks for. `id`, `worker` and `claim_no` are the fence.
 
-    `key_id`: the job is a test of this key. `reuses`: answers of other jobs may do.
+    `key_id`: the job is a test of this key. `reuses`: answers of other jobs may do. `is_probe`: its service
+    does not answer, and it alone tries.
     """
 
     id: int
@@ -162,6 +198,7 @@ class Claim:
     run_seconds: int
     key_id: int | None = None
     reuses: bool = False
+    is_probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 
 import psycopg
 
@@ -222,8 +221,3 @@ def end_rest(conn: psycopg.Connection, key_id: int) -> bool:
 def rest_service(conn: psycopg.Connection, service: str, seconds: float, cause: str) -> bool:
     """Stop claims for the service for a while, whatever the key. False: it rests longer already."""
     return conn.execute(REST_SERVICE, {"service": service, "seconds": seconds, "cause": cause}).rowcount == 1
-
-
-def resting(conn: psycopg.Connection) -> dict[str, datetime]:
-    """The services that rest as a whole, and until when."""
-    return dict(conn.execute("SELECT name, rest_until FROM service WHERE rest_until > now()").fetchall())

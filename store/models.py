@@ -49,6 +49,12 @@ class Service(Base):
     name: Mapped[str] = mapped_column(primary_key=True)
     rest_until: Mapped[datetime]
     rest_cause: Mapped[str | None]
+    failures: Mapped[int]
+    failing_since: Mapped[datetime]
+    opened_at: Mapped[datetime | None]
+    pause_seconds: Mapped[float]
+    probe_job: Mapped[int | None] = mapped_column(BigInteger)
+    probe_claim_no: Mapped[int | None]
 
 
 class Account(Base):
@@ -158,6 +164,8 @@ class Worker(Base):
     rows_per_minute: Mapped[float] = mapped_column(REAL)
     memory_bytes: Mapped[int] = mapped_column(BigInteger)
     keys_in_use: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    blocked: Mapped[int] = mapped_column(SmallInteger)
+    lost_unsuspected: Mapped[bool]
 
 
 class Job(Base):
@@ -166,6 +174,13 @@ class Job(Base):
         UniqueConstraint("list_id", "company", name="job_once"),
         Index("job_due", "list_id", "run_at", "id", postgresql_where=text("status = 'pending'")),
         Index("job_held", "worker", postgresql_where=IN_PROGRESS),
+        Index(
+            "job_suspect",
+            "list_id",
+            "run_at",
+            "id",
+            postgresql_where=text("status = 'pending' AND losses > 1"),
+        ),
         Index("job_failed", "list_id", "cause", "id", postgresql_where=text("status = 'failed'")),
     )
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)

@@ -10,7 +10,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import class_row
 
-from store.claims import FREED
+from store.claims import FREED, SUSPECT_LOSSES
 from store.lists import HAS_ENDED
 
 REGISTER = """
@@ -31,7 +31,7 @@ WITH me AS (
         backend_start = CASE WHEN %(direct)s THEN
             (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()) END,
         held = %(held)s, settled = %(settled)s, rows_per_minute = %(rows_per_minute)s,
-        memory_bytes = %(memory_bytes)s, keys_in_use = %(keys_in_use)s
+        memory_bytes = %(memory_bytes)s, keys_in_use = %(keys_in_use)s, blocked = %(blocked)s
     WHERE id = %(id)s AND state IN ('running', 'draining')
     RETURNING state),
 gone AS MATERIALIZED (  -- skips a row that is locked: its worker beats, or somebody else declares it lost
@@ -45,7 +45,9 @@ gone AS MATERIALIZED (  -- skips a row that is locked: its worker beats, or some
                            AND coalesce(a.backend_start, w.backend_start) = w.backend_start))
     FOR UPDATE SKIP LOCKED),
 dead AS (
-    UPDATE worker w SET state = 'lost', ended_at = clock_timestamp(), held = 0
+    UPDATE worker w SET state = 'lost', ended_at = clock_timestamp(), held = 0,
+        lost_unsuspected = NOT EXISTS (SELECT FROM job j WHERE j.worker = w.id AND j.status = 'in_progress'
+                                       AND j.losses >= {SUSPECT_LOSSES})
     FROM gone WHERE w.id = gone.id RETURNING w.id),
 lost AS MATERIALIZED (
     SELECT id FROM dead
@@ -64,7 +66,9 @@ SELECT (SELECT state FROM me),
             AND EXISTS (SELECT FROM job j WHERE j.list_id = l.id AND j.status = 'pending'
                         AND j.run_at <= now())),
     EXISTS (SELECT FROM tally_delta),
-    EXISTS (SELECT FROM list l WHERE {HAS_ENDED})
+    EXISTS (SELECT FROM list l WHERE {HAS_ENDED}),
+    ARRAY(SELECT name FROM service WHERE name = ANY (%(services)s)
+          AND (rest_until > now() OR opened_at IS NOT NULL))
 """
 
 LEAVE = """
@@ -78,7 +82,7 @@ UPDATE worker SET state = 'draining' WHERE id = %s AND state = 'running' AND lea
 
 SEE = """
 SELECT id, name, host, pid, version, key_set, services, slots, state, started_at, seen_at, lease_until, held,
-       settled, rows_per_minute, memory_bytes, keys_in_use,
+       settled, rows_per_minute, memory_bytes, keys_in_use, blocked,
        ended_at, state IN ('running', 'draining') AND lease_until > clock_timestamp() AS is_alive
 FROM worker WHERE state IN ('running', 'draining') OR ended_at > now() - interval '1 day'
 ORDER BY started_at, id
@@ -101,7 +105,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What a worker says of itself with each beat."""
+    """What a worker says of itself with each beat. `blocked`: threads of jobs that ended without them."""
 
     draining: bool
     held: int
@@ -109,6 +113,7 @@ class Vitals:
     rows_per_minute: float
     memory_bytes: int
     keys_in_use: Sequence[int]
+    blocked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ class Pulse:
 
     `held`: the jobs it holds as the table sees it, each with its claim number; `cancelled`: those of them
     whose list was cancelled. `due`: services that have work. `moves_wait` and `list_ended`: upkeep is worth
-    a statement.
+    a statement. `stopped`: services that nobody may call now, or one job alone.
     """
 
     state: str | None
@@ -127,6 +132,7 @@ class Pulse:
     due: tuple[str, ...]
     moves_wait: bool
     list_ended: bool
+    stopped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,7 @@ class WorkerSeen:
     keys_in_use: list[int]
     is_alive: bool
     ended_at: datetime | None = None
+    blocked: int = 0
 
 
 def register(conn: psycopg.Connection, who: Identity, lease_seconds: float) -> None:
@@ -192,14 +199,17 @@ def tick(
             "rows_per_minute": vitals.rows_per_minute,
             "memory_bytes": vitals.memory_bytes,
             "keys_in_use": list(vitals.keys_in_use),
+            "blocked": vitals.blocked,
         },
     ).fetchone()
     if row is None:
         raise AssertionError("a SELECT without FROM has one row")
-    state, recovered, held, due, moves_wait, list_ended = row
+    state, recovered, held, due, moves_wait, list_ended, stopped = row
     claim_numbers = {job: claim_no for job, claim_no, _ in held}
     cancelled = frozenset(job for job, _, is_cancelled in held if is_cancelled)
-    return Pulse(state, recovered, claim_numbers, cancelled, tuple(due), moves_wait, list_ended)
+    return Pulse(
+        state, recovered, claim_numbers, cancelled, tuple(due), moves_wait, list_ended, tuple(stopped)
+    )
 
 
 def leave(conn: psycopg.Connection, worker: UUID) -> None:

@@ -65,7 +65,7 @@ def needs(look: Look) -> list[Need]:
     """
     alerts = _alerts(look)
     told = {need.url for need in alerts}
-    seen = [need for need in (*_no_workers(look), *_keys(look)) if need.url not in told]
+    seen = [n for n in (*_no_workers(look), *_keys(look), *_services(look)) if n.url not in told]
     found = [*alerts, *seen, *_failures(look), *_silent_monitor(look)]
     return sorted(found, key=lambda need: -need.severity)
 
@@ -168,6 +168,20 @@ def _keys(look: Look) -> list[Need]:
             detail = f"jobs that ask {title_of(service)} wait, none fails"
             title = f"No key of {title_of(service)} yet"
             found.append(Need(Severity.BAD, title, "/keys/new", detail, "keys"))
+    return found
+
+
+def _services(look: Look) -> list[Need]:
+    """Services that nobody may call now while lists want them; both kinds come back by themselves."""
+    found = []
+    for one in look.held_services:
+        if one.name in look.services:
+            what = "does not answer" if one.opened_at else "asked everybody to pause"
+            severity = Severity.WARN if one.opened_at else Severity.INFO
+            now = "" if one.rest_until else " · a try is under way"
+            detail = f"{one.rest_cause or 'it said no more'} · its jobs wait unharmed{now}"
+            title = f"{title_of(one.name)} {what}"
+            found.append(Need(severity, title, "/keys", detail, "keys", one.rest_until, "next try"))
     return found
 
 

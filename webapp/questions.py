@@ -14,9 +14,10 @@ import psycopg
 
 from services.causes import CAUSES, Advice
 from services.registry import needs_key
-from store import alerts, calls, jobs, key_tests, keys, ledger, lists, pulse, tally, workers
+from store import alerts, calls, circuits, jobs, key_tests, keys, lists, pulse, tally, workers
 from store.alerts import AlertSeen
 from store.calls import KeyCalls
+from store.circuits import ServiceSeen
 from store.key_tests import TestSeen
 from store.keys import Headroom
 from store.lists import ListSeen
@@ -147,8 +148,9 @@ class Look:
         return keys.headroom(self.conn)
 
     @cached_property
-    def resting(self) -> dict[str, datetime]:
-        return ledger.resting(self.conn)
+    def held_services(self) -> list[ServiceSeen]:
+        """The services that are not called freely: they do not answer, or asked everybody to pause."""
+        return circuits.see(self.conn)
 
     @cached_property
     def calls(self) -> dict[int, KeyCalls]:
@@ -185,7 +187,7 @@ class Look:
             ready_keys=len(ready),
             fullest=min((used / limit.amount for limit, used in (k.tightest for k in ready)), default=0.0),
             first_back=min((k.rest_until for k in usable if k.rest_until), default=None),
-            rests_until=self.resting.get(service),
+            rests_until=next((one.rest_until for one in self.held_services if one.name == service), None),
             needs_key=needs_key(service),
             took_ms=sum(took) / len(took) if took else None,
         )

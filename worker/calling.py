@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -35,14 +34,12 @@ from worker.permits import Permit, Permits
 from worker.reading import Files
 from worker.reusing import take_over
 from worker.shared import SharedAnswers
+from worker.told import LONGEST_MESSAGE, Breaker, Budgets, rest_seconds, steer
 from worker.work import PutBack, Work
 from worker.writer import Writer
 
 log = logging.getLogger(__name__)
 
-LONGEST_MESSAGE = 300
-LEAST_REST_SECONDS = 1.0
-REST_JITTER = 0.1
 TELLTALE_CHARACTERS = 6
 
 
@@ -70,6 +67,8 @@ class Caller:
     connections: Connections
     files: Files
     shared: SharedAnswers = field(default_factory=SharedAnswers)
+    breaker: Breaker = field(default_factory=Breaker)
+    budgets: Budgets = field(default_factory=Budgets)
 
     def ask(self, work: Work, call: Get, occurrence: int, kept: Callable[[threading.Event], None]) -> Answer:
         """The kept answer, or a new one, which `kept` is told of as soon as it is on its way to be stored.
@@ -87,6 +86,7 @@ class Caller:
             take_over(self.connections, self.writer, work, call, occurrence)
         while (call.fingerprint, occurrence) not in work.stored:
             work.check()
+            self.breaker.check(work)
             answer = self._attempt(work, call, occurrence)
             if answer is not None:
                 if len(answer.body) <= answers.MAX_KEPT_BYTES:
@@ -102,6 +102,7 @@ class Caller:
 
         def authorize() -> Mapping[str, str]:
             permit = self.permits.take(work)
+            self.breaker.check(work)
             if work.claim.losses:
                 self._look_again(work, call, occurrence, permit)
             taken.append(Sent(permit, time.monotonic()))
@@ -113,10 +114,14 @@ class Caller:
         except _NotNow:
             return None
         verdict = self._judge(came)
+        took = time.monotonic() - (taken[-1].at if taken else waiting_since)
+        self.breaker.hear(self.connections, work, came, verdict, took)
         if not taken:
             raise CallFailed("service_unreachable", getattr(verdict, "message", ""))
         sent = taken[-1]
         self._log(work, call, sent, came, verdict, waited=sent.at - waiting_since)
+        if isinstance(came, Received) and isinstance(verdict, Usable):
+            self.budgets.hear(self.connections, self.service.name, sent.permit.account_id, came.headers, took)
         answer = self._act(sent.permit, came, verdict)
         if work.claim.key_id is not None:
             self._conclude(sent.permit, verdict)
@@ -160,7 +165,7 @@ class Caller:
                 return Answer(came.status, came.body, _kept(came.headers))
             case KeyRests(seconds, message):
                 words = self._clean(message, permit) or "rate limited"
-                self._steer(ledger.rest_account, permit.account_id, _rest_seconds(seconds), words)
+                self._steer(ledger.rest_account, permit.account_id, rest_seconds(seconds), words)
                 return None
             case KeyInvalid(message):
                 words = self._clean(message, permit) or "rejected by the service"
@@ -172,7 +177,8 @@ class Caller:
                 return None
             case ServiceRests(seconds, message):
                 words = self._clean(message, permit) or "the service asked everybody to pause"
-                self._steer(ledger.rest_service, self.service.name, _rest_seconds(seconds), words)
+                self._steer(ledger.rest_service, self.service.name, rest_seconds(seconds), words)
+                self.breaker.stop()
                 raise PutBack("service_resting", words)
             case ServiceFailed(cause, message):
                 raise CallFailed(cause, self._clean(message, permit) or CAUSES[cause].meaning)
@@ -183,13 +189,7 @@ class Caller:
                 assert_never(verdict)
 
     def _steer(self, change: Callable[..., bool], *arguments: object) -> None:
-        """Tell everybody what the answer said of the key or the service; the first one to say it logs it."""
-        try:
-            with self.connections() as conn:
-                if change(conn, *arguments):
-                    log.warning("%s: %s %s", self.service.name, change.__name__, arguments)
-        except psycopg.OperationalError as error:
-            log.warning("the database is away, %s is not written: %s", change.__name__, error)
+        steer(self.service.name, self.connections, change, *arguments)
 
     def _keep(self, work: Work, call: Get, occurrence: int, answer: Answer) -> threading.Event:
         return self.writer.keep(
@@ -245,11 +245,6 @@ class Caller:
         for secret in sorted(shown, key=len, reverse=True):
             message = _hidden(message, secret)
         return text(message, LONGEST_MESSAGE)
-
-
-def _rest_seconds(asked: float) -> float:
-    """What a service asks for is a floor: on top comes what keeps everybody from coming back at once."""
-    return max(asked, LEAST_REST_SECONDS) * random.uniform(1.0, 1.0 + REST_JITTER)  # noqa: S311
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, assert_never
 
 from services.causes import CAUSES, Fault
@@ -15,6 +15,8 @@ from store.states import Outcome, Status
 
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 300.0
+# Whoever failed so often while the service answered others may be at fault itself, also when it is a probe.
+FAULTS_OF_A_SUSPECT = 5
 
 
 def backoff_seconds(times: int, uniform: Callable[[float, float], float] = random.uniform) -> float:
@@ -55,6 +57,8 @@ def failed(claim: Claim, cause: str, message: str) -> Settlement:
     match what.fault:
         case Fault.COMPANY:
             tried, count, limit = 1, claim.attempts + 1, claim.max_attempts
+        case Fault.SERVICE if claim.is_probe and claim.faults < FAULTS_OF_A_SUSPECT:
+            return replace(returned(claim, cause, message), pause_seconds=backoff_seconds(claim.faults + 1))
         case Fault.SERVICE:
             faulted, count, limit = 1, claim.faults + 1, claim.max_faults
         case Fault.KEY if claim.key_id is not None:  # what a test of this very key has shown
@@ -74,6 +78,20 @@ def failed(claim: Claim, cause: str, message: str) -> Settlement:
         pause_seconds=backoff_seconds(count) if runs_again else None,
         tried=tried,
         faulted=faulted,
+    )
+
+
+def given_up(claim: Claim) -> Settlement:
+    """A job whose thread did not come back. It does not run again by itself: it would take more slots."""
+    message = f"it did not end within {claim.run_seconds} s, nor when it was told to; it may hang in a parser"
+    return Settlement(
+        claim.id,
+        claim.worker,
+        claim.claim_no,
+        Status.FAILED,
+        cause="too_slow",
+        message=message,
+        tried=1,
     )
 
 

@@ -33,20 +33,26 @@ class PutBack(Stopped):
 class Work:
     """One claim and what was kept for its job. `lost`, `halt` and `cancelled` are set from other threads.
 
-    `is_believed` says whether the worker's lease still holds as far as the worker can know.
+    `is_believed` says whether the worker's lease still holds as far as the worker can know. `is_probing`:
+    nothing has shown yet whether the service answers again. `is_running`: its thread has neither come back
+    nor been given up.
     """
 
     claim: Claim
     stored: Stored
     is_believed: Callable[[], bool]
     deadline: float
+    began: float = field(default_factory=time.monotonic)
+    is_probing: bool = False
+    is_running: bool = True
     lost: threading.Event = field(default_factory=threading.Event)
     halt: threading.Event = field(default_factory=threading.Event)
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def begin(cls, claim: Claim, stored: Stored, is_believed: Callable[[], bool]) -> Work:
-        return cls(claim, stored, is_believed, deadline=time.monotonic() + claim.run_seconds)
+        deadline = time.monotonic() + claim.run_seconds
+        return cls(claim, stored, is_believed, deadline, is_probing=claim.is_probe)
 
     def check(self) -> None:
         """Raise the reason, if there is one, not to make another call."""

@@ -19,6 +19,7 @@ from store.states import Status
 from store.workers import Pulse, Vitals
 from worker.calling import Caller
 from worker.connections import Connections
+from worker.outcomes import given_up
 from worker.permits import SOON_SECONDS
 from worker.running import Runner
 from worker.work import Work
@@ -30,6 +31,8 @@ SHORTEST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 1.0
 DRAIN_SECONDS = 20.0
 HALT_SECONDS = 8.0
+# A call may come back so long after its job's time; what is later still does not come back at all.
+HUNG_SECONDS = 35.0
 RATE_WINDOW_SECONDS = 60.0
 
 
@@ -70,6 +73,8 @@ class Worker:
         self._held_at_beat: dict[int, Work] = {}
         self._unknown: dict[int, int] = {}
         self._running = 0
+        self._blocked = 0
+        self._writer: Writer | None = None
         self._due: set[str] = set()
         self._draining = False
         self._halted = False
@@ -77,8 +82,10 @@ class Worker:
     def run(self, identity: Callable[[], UUID], is_believed: Callable[[], bool], writer: Writer) -> bool:
         """Claim and start jobs until `drain`, then wait until every held job is settled.
 
-        False: some could not be settled in time; others will find them lost.
+        False: some could not be settled in time, and others will find them lost; or as many threads hang as
+        there are slots, and a new process is needed.
         """
+        self._writer = writer
         pause = SHORTEST_PAUSE_SECONDS
         while self._wait_for_work():
             if is_believed() and self._claim_round(identity(), is_believed, writer):
@@ -86,7 +93,7 @@ class Worker:
             else:
                 self._pause(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-        return self._finish()
+        return self._finish() and self._blocked < self._slots
 
     def drain(self) -> None:
         """Claim nothing more; running jobs may finish."""
@@ -113,6 +120,7 @@ class Worker:
             rows_per_minute=self._pace.per_minute(),
             memory_bytes=psutil.Process().memory_info().rss,
             keys_in_use=sorted(set().union(*(c.permits.keys_in_use for c in self._callers.values()))),
+            blocked=self._blocked,
         )
 
     def heard(self, pulse: Pulse) -> None:
@@ -126,7 +134,32 @@ class Worker:
                     work.cancelled.set()
             self._unknown = {job: no for job, no in pulse.held.items() if job not in self._held}
             self._changed.notify_all()
+        for service in pulse.stopped:
+            if service in self._callers:
+                self._callers[service].breaker.stop()
+        self._give_up_hung()
         if pulse.state == "draining":
+            self.drain()
+
+    def _give_up_hung(self) -> None:
+        """End the jobs whose threads do not come back, and go on without these threads.
+
+        Looked at with each beat: a database that cannot be beaten to cannot be settled to either.
+        """
+        now = time.monotonic()
+        with self._changed:
+            hung = [w for w in self._held.values() if w.is_running and now > w.deadline + HUNG_SECONDS]
+            for work in hung:
+                work.is_running = False
+                self._running -= 1
+                self._blocked += 1
+            self._changed.notify_all()
+        for work in hung:
+            log.error("job %d (%s) does not end: its slot is given up", work.claim.id, work.claim.company)
+            if self._writer:
+                self._writer.settle(given_up(work.claim), at_once=True)
+        if self._blocked >= self._slots:
+            log.error("%d threads hang: the worker stops, to be started anew", self._blocked)
             self.drain()
 
     def woken(self) -> None:
@@ -229,6 +262,10 @@ class Worker:
     def _work(self, work: Work, writer: Writer) -> None:
         settlement = self._runner.run(work)
         with self._changed:
+            if not work.is_running:
+                self._blocked -= 1
+                return
+            work.is_running = False
             self._running -= 1
             self._changed.notify_all()
         writer.settle(settlement, at_once=self._running == 0)

@@ -17,6 +17,7 @@ from store.alerts import Severity
 
 LONG_REST_SECONDS = 600.0
 SHORT_REST_SECONDS = 60.0
+LONG_OUTAGE_SECONDS = 900.0
 LIMITED_LEAST = 5
 LIMITED_SHARE = 0.02
 QUOTA_SECONDS = 3600.0
@@ -123,12 +124,27 @@ def _calls_per_job(keys: list[KeyFacts]) -> float:
 def service_resting(snapshot: Snapshot) -> Iterator[Finding]:
     """Services that nobody may call for now, while jobs wait for them."""
     for seen in snapshot.services:
-        if seen.rest_seconds > 0 and snapshot.due_lists(seen.name):
+        if seen.open_seconds is None and seen.rest_seconds > 0 and snapshot.due_lists(seen.name):
             back = duration(seen.rest_seconds)
             yield Finding(
                 f"service:{seen.name}",
                 Severity.WARNING,
                 f"{titled(seen.name)} is not called for another {back}{because(seen.rest_cause)}",
+                "/keys",
+            )
+
+
+def service_down(snapshot: Snapshot) -> Iterator[Finding]:
+    """Services whose circuit is open, while jobs wait for them."""
+    for seen in snapshot.services:
+        if seen.open_seconds is not None and (due := snapshot.due_lists(seen.name)):
+            waiting = count(sum(one.pending for one in due), "job")
+            tried = f"in {duration(seen.rest_seconds)}" if seen.rest_seconds > 0 else "now"
+            yield Finding(
+                f"service:{seen.name}",
+                Severity.CRITICAL if seen.open_seconds > LONG_OUTAGE_SECONDS else Severity.WARNING,
+                f"{titled(seen.name)} does not answer, next try {tried}: {waiting} wait"
+                f"{because(seen.rest_cause)}",
                 "/keys",
             )
 
@@ -181,7 +197,15 @@ RULES = (
         "service_resting",
         service_resting,
         Damping(for_seconds=60, clear_seconds=120),
-        "The service is down or asked everybody to stop, whatever the key. Its jobs wait unharmed.",
+        "The service asked everybody to stop, whatever the key. Its jobs wait unharmed.",
         "It comes back by itself. If it lasts, look at the service's status page.",
+    ),
+    Rule(
+        "service_down",
+        service_down,
+        Damping(for_seconds=30, clear_seconds=120),
+        "Most calls to the service failed, so no worker calls it; one job at a time tries it again. "
+        "The jobs wait unharmed.",
+        "It comes back by itself. If it lasts, look at the service's status page and at our own network.",
     ),
 )

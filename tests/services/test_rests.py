@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from services.rests import LONGEST_SECONDS, duration_seconds, rest_seconds
+from services.moments import duration_seconds
+from services.rests import LONGEST_SECONDS, Unit, budgets, rest_seconds
 
 NOW = 1_700_000_000.0
 
@@ -37,6 +38,10 @@ NOW = 1_700_000_000.0
             },
             0.02,
         ),
+        ({"ratelimit": '"default";r=0;t=30'}, 30),
+        ({"ratelimit": "limit=100, remaining=0, reset=5"}, 5),
+        ({"x-ratelimit-reset": "2023-11-14T22:14:20Z"}, 60),
+        ({"x-ratelimit-reset": "2023-11-14T23:14:20+01:00"}, 60),
         ({"retry-after": "-3"}, 0),
         ({"retry-after": "99999999"}, LONGEST_SECONDS),
         ({"retry-after": "nan"}, None),
@@ -64,6 +69,49 @@ def test_durations_add_up(text: str, seconds: float | None) -> None:
     assert duration_seconds(text) == (None if seconds is None else pytest.approx(seconds))
 
 
+CALLS, TOKENS = Unit.CALLS, Unit.TOKENS
+
+
+@pytest.mark.parametrize(
+    ("headers", "found"),
+    [
+        ({}, []),
+        ({"x-ratelimit-remaining": "3"}, []),
+        ({"x-ratelimit-remain": "0", "x-ratelimit-reset": "1700000042"}, [(CALLS, 0, 42)]),
+        ({"x-ratelimit-remaining": "7", "x-ratelimit-reset": "60"}, [(CALLS, 7, 60)]),
+        ({"x-ratelimit-remaining": "7", "x-ratelimit-reset": "2023-11-14T22:14:20Z"}, [(CALLS, 7, 60)]),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "12"}, [(CALLS, 0, 12)]),
+        ({"ratelimit": "limit=100, remaining=50, reset=5"}, [(CALLS, 50, 5)]),
+        ({"ratelimit": '"default";r=50;t=30'}, [(CALLS, 50, 30)]),
+        (
+            {
+                "ratelimit": '"burst";r=5;t=1, "daily";r=0',
+                "ratelimit-policy": '"burst";q=10;w=1,"daily";q=1000;w=86400',
+            },
+            [(CALLS, 5, 1), (CALLS, 0, 86_400)],
+        ),
+        ({"ratelimit": '"size";r=9;t=30', "ratelimit-policy": '"size";q=99;w=60;qu="content-bytes"'}, []),
+        (
+            {
+                "x-ratelimit-remaining-requests": "59",
+                "x-ratelimit-reset-requests": "6m0s",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "88ms",
+            },
+            [(CALLS, 59, 360), (TOKENS, 0, 0.088)],
+        ),
+        ({"x-ratelimit-remaining": "many", "x-ratelimit-reset": "60"}, []),
+        ({"x-ratelimit-remaining": "-4", "x-ratelimit-reset": "-60"}, [(CALLS, 0, 0)]),
+    ],
+)  # fmt: skip
+def test_what_is_left_is_read_from_every_family(
+    headers: dict[str, str], found: list[tuple[Unit, int, float]]
+) -> None:
+    told = budgets(headers, NOW)
+    assert [(one.unit, one.left) for one in told] == [(unit, left) for unit, left, _ in found]
+    assert [one.reset_seconds for one in told] == pytest.approx([reset for *_, reset in found])
+
+
 NAMES = st.sampled_from(
     [
         "retry-after",
@@ -73,6 +121,10 @@ NAMES = st.sampled_from(
         "x-ratelimit-reset-requests",
         "x-ratelimit-reset-tokens",
         "x-ratelimit-remaining-tokens",
+        "x-ratelimit-remaining",
+        "x-ratelimit-remain",
+        "ratelimit",
+        "ratelimit-policy",
     ]
 )
 VALUES = st.one_of(
@@ -80,6 +132,9 @@ VALUES = st.one_of(
     st.floats().map(str),
     st.integers().map(str),
     st.from_regex(r"\A[0-9]{1,40}(ms|s|m|h)?\Z"),
+    st.datetimes().map(lambda moment: f"{moment.isoformat()}+23:59"),
+    st.from_regex(r'\A("[a-z]*";r=[0-9]{1,30};t=[0-9]{0,30},? ?){1,3}\Z'),
+    st.from_regex(r"\A(remaining|reset)=[0-9a-z.]{1,20}, ?(reset|remaining|limit)=[0-9a-z.]{1,400}\Z"),
     st.datetimes().map(lambda moment: moment.strftime("%a, %d %b %Y %H:%M:%S GMT")),
 )
 
@@ -93,3 +148,6 @@ def test_a_rest_is_never_negative_and_at_most_a_day_whatever_the_headers(
 ) -> None:
     seconds = rest_seconds(headers, now)
     assert seconds is None or 0 <= seconds <= LONGEST_SECONDS
+    for budget in budgets(headers, now):
+        assert 0 <= budget.reset_seconds <= LONGEST_SECONDS
+        assert 0 <= budget.left <= 2_000_000_000

@@ -76,7 +76,14 @@ WRONG: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "worker": (
         {"id": UUID(int=1), "name": "a", "host": "a", "pid": 1, "version": "0", "services": ["a"], "slots": 1}
         | {"lease_until": NOW},
-        [{"state": "asleep"}, {"state": "lost"}, {"slots": 0}, {"ended_at": NOW}, {"backend_pid": 1}],
+        [
+            *({"state": "asleep"}, {"state": "lost"}, {"slots": 0}, {"ended_at": NOW}, {"backend_pid": 1}),
+            {"blocked": -1},
+        ],
+    ),
+    "service": (
+        {"name": "other", "opened_at": NOW, "probe_job": 1, "probe_claim_no": 1},
+        [{"failures": -1}, {"pause_seconds": -1.0}, {"probe_job": None}, {"opened_at": None}],
     ),
     "allowance": (
         {"no": 9, "amount": 1, "per_seconds": 1.0, "guard_seconds": 0.1},

@@ -20,7 +20,8 @@ from store.states import MOVES, Outcome, Status
 from store.workers import Identity, Pulse
 
 A = Callable[..., int]
-DRAWN = (Path(__file__).resolve().parents[2] / "docs" / "states.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+DRAWN = (DOCS / "states.md").read_text(encoding="utf-8").split("## A circuit")[0]
 MADE_BY = {(move.name, move.before, move.after) for move in MOVES}
 
 

@@ -20,7 +20,8 @@ def test_a_service_error_that_goes_away_costs_no_attempt(scene: Any) -> None:
     scene.until(scene.ended, 30.0)
     assert scene.differences(list_id) == []
     attempts, faults = scene.db.execute("SELECT sum(attempts), sum(faults) FROM job").fetchone()
-    assert (attempts, faults) == (0, 8)
+    assert attempts == 0
+    assert 5 <= faults <= 8  # once the circuit is open, a job that tries pays nothing
 
 
 def test_cut_and_garbled_answers_are_asked_for_again(scene: Any) -> None:

@@ -339,3 +339,56 @@ def test_a_key_that_is_not_there_is_not_found(
     assert viewer.get(path).status_code == 404
     for name in ("key", "key_calls"):
         assert "not there any more" in viewer.get(f"/panels/{name}?key=1").text
+
+
+def _held_back(web: psycopg.Connection, is_open: bool) -> None:
+    web.execute(
+        "UPDATE service SET rest_until = now() + interval '9 minutes', rest_cause = 'answered <503>',"
+        " opened_at = CASE WHEN %s THEN now() END WHERE name = 'companies_house'",
+        (is_open,),
+    )
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_service_that_is_not_called_is_shown_with_its_next_try_where_people_look(
+    web: psycopg.Connection,
+    viewer: FlaskClient,
+    operator: FlaskClient,
+    a_key: A,
+    a_list: A,
+    expire: Callable[[], None],
+    is_open: bool,
+) -> None:
+    a_key("one")
+    a_list(3)
+    assert "next try" not in viewer.get("/keys").text
+    _held_back(web, is_open)
+    expire()
+    what = "Companies House " + ("does not answer" if is_open else "asked everybody to pause")
+    for path in ("/keys", "/", "/panels/needs"):
+        page = viewer.get(path).text
+        assert what in page
+        assert re.search("next try <time", page)
+        assert "answered &lt;503&gt;" in page
+        assert "/companies_house/try" not in page
+    assert "/companies_house/try" in operator.get("/keys").text
+
+
+def test_an_operator_shortens_the_rest_of_a_service_and_nobody_else_may(
+    web: psycopg.Connection,
+    viewer: FlaskClient,
+    operator: FlaskClient,
+    a_key: A,
+    post: Post,
+    notices: Notices,
+) -> None:
+    a_key("one")
+    _held_back(web, is_open=True)
+    path = "/keys/services/companies_house/try"
+    assert post(viewer, path).status_code == 403
+    assert web.execute("SELECT rest_until > now() FROM service").fetchone() == (True,)
+    assert notices(operator, post(operator, path)) == "Companies House is tried now, before its rest is over."
+    found = web.execute("SELECT rest_until <= now(), opened_at IS NOT NULL FROM service").fetchone()
+    assert found == (True, True)  # one job tries first
+    assert "Nothing was changed" in notices(operator, post(operator, path))
+    assert post(operator, "/keys/services/none/try").status_code == 404

@@ -6,7 +6,7 @@ import base64
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -504,3 +504,77 @@ def test_an_answer_that_is_too_large_to_be_kept_is_handed_on_and_its_call_says_s
     assert len(caller.ask(work, CALL, 1, _no_event).body) == 1001
     assert _log(db, until, 1)[0][:3] == ("usable", 200, "not kept: larger than 0.001 MB")
     assert db.execute("SELECT count(*) FROM answer").fetchone() == (0,)
+
+
+def test_a_good_answer_that_nothing_is_left_rests_the_account_before_a_429(
+    db: psycopg.Connection, a_key: Callable[..., int], ask: Ask, register: Register
+) -> None:
+    a_key(db, "600/5m", label="one", secret="first-secret")
+    register.said["first-secret"] = (200, "Seven Ltd", {"X_Ratelimit_Remain": "0", "X_Ratelimit_Reset": "90"})
+    assert ask().body == b"Seven Ltd"
+    (key,) = keys.see(db)
+    assert key.state == "resting"
+    assert 88 < key.rest_seconds <= 99
+    assert key.last_error == "the service says that no calls are left"
+
+
+def test_a_good_answer_that_less_is_left_than_we_think_lowers_what_we_use(
+    db: psycopg.Connection, a_key: Callable[..., int], ask: Ask, register: Register
+) -> None:
+    """Somebody else uses the same key."""
+    a_key(db, "600/5m", label="one", secret="first-secret")
+    register.said["first-secret"] = (200, "", {"X_Ratelimit_Remain": "50", "X_Ratelimit_Reset": "200"})
+    ask()
+    assert keys.see(db)[0].used == [550]
+    ask(occurrence=2)
+    assert keys.see(db)[0].used == [551]  # the same again is no news
+
+
+def test_calls_that_fail_open_the_circuit_and_a_job_in_hand_makes_no_more(
+    db: psycopg.Connection,
+    a_key: Callable[..., int],
+    ask: Ask,
+    register: Register,
+    until: Callable[..., None],
+) -> None:
+    a_key(db, secret="first-secret")
+    register.said["first-secret"] = (500, "down", {})
+
+    def is_stopped() -> bool:
+        try:
+            ask()
+        except CallFailed:
+            return False
+        except PutBack as reason:
+            return reason.cause == "service_resting"
+        raise AssertionError("there was an answer")
+
+    until(is_stopped, 5.0)
+    row = db.execute("SELECT opened_at IS NOT NULL, rest_cause FROM service").fetchone()
+    assert row == (True, "down")
+    calls = len(register.asked_by)
+    assert is_stopped()
+    assert len(register.asked_by) == calls
+
+
+@pytest.mark.parametrize(("status", "is_open"), [(200, False), (500, True), (429, False)])
+def test_the_first_answer_to_a_job_that_tries_closes_the_circuit_or_doubles_its_pause(
+    db: psycopg.Connection,
+    a_key: Callable[..., int],
+    caller: Caller,
+    work: Work,
+    register: Register,
+    status: int,
+    is_open: bool,
+) -> None:
+    a_key(db, secret="first-secret")
+    db.execute(
+        "UPDATE service SET opened_at = now(), pause_seconds = 2, probe_job = %s, probe_claim_no = 1",
+        (work.claim.id,),
+    )
+    register.said["first-secret"] = (status, "", {})
+    probe = Work.begin(replace(work.claim, is_probe=True), {}, lambda: True)
+    with suppress(CallFailed, PutBack):
+        caller.ask(probe, CALL, 1, lambda _event: None)
+    row = db.execute("SELECT opened_at IS NOT NULL, pause_seconds FROM service").fetchone()
+    assert row == (is_open, 4.0 if is_open else 0.0)

@@ -16,7 +16,7 @@ from services.causes import CAUSES, Fault
 from services.extraction import Empty, Failed, Fields, Source, Value
 from store.claims import Claim, Settlement
 from store.states import Outcome, Status
-from worker.outcomes import backoff_seconds, failed, returned, settled
+from worker.outcomes import backoff_seconds, failed, given_up, returned, settled
 
 NAME = Value("Seven Ltd")
 
@@ -48,6 +48,22 @@ def test_a_limit_ends_only_what_pays_for_it(a_claim: Callable[..., Claim], cause
     fresh = a_claim(attempts=3, faults=18, max_attempts=5, max_faults=20)
     runs_again = cause.retries or not pays
     assert failed(fresh, cause.code, "").status is (Status.PENDING if runs_again else Status.FAILED)
+
+
+def test_a_failed_probe_costs_its_job_nothing_and_lets_others_try_first(
+    a_claim: Callable[..., Claim],
+) -> None:
+    """The service was down before the job came; only who failed while others were answered pays."""
+    left = failed(a_claim(is_probe=True, faults=1), "service_error", "503")
+    assert (_paid(left), left.status) == ((0, 0), Status.PENDING)
+    assert left.pause_seconds is not None
+    assert _paid(failed(a_claim(is_probe=True, faults=5), "service_error", "503")) == (0, 1)
+    assert _paid(failed(a_claim(is_probe=True), "parse_error", "")) == (1, 0)
+
+
+def test_a_job_that_is_given_up_does_not_take_the_next_slot_too(a_claim: Callable[..., Claim]) -> None:
+    left = given_up(a_claim(attempts=0, max_attempts=5))
+    assert (left.status, left.cause, _paid(left)) == (Status.FAILED, "too_slow", (1, 0))
 
 
 def test_what_goes_back_unharmed_keeps_its_place_and_the_fence(a_claim: Callable[..., Claim]) -> None:

@@ -16,6 +16,7 @@ from services.extraction import Company, Empty, Extraction, Fields, Get, Options
 from services.service import Service
 from store import claims, jobs, lists, tally
 from store.claims import Claim, Settlement
+from store.jobs import NewJob
 from store.states import Status
 from store.workers import Pulse
 from worker import connections, writer
@@ -365,6 +366,78 @@ def test_a_stop_has_an_end_whatever_an_extractor_does(
         until(lambda: _done(db) == 1)
 
 
+def _hangs(on: str, parsed: threading.Event) -> Callable[[Company, Options], Extraction]:
+    def extract(company: Company, options: Options) -> Extraction:
+        yield Get(f"/first/{company.number}")
+        if company.number <= on:
+            parsed.wait(20)
+        return Empty("no_facts")
+
+    return extract
+
+
+def test_a_parser_that_hangs_costs_its_job_and_no_slot(
+    dsn: str,
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    a_service: Callable[..., Service],
+    url: str,
+    a_worker: A_Worker,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(module, "HUNG_SECONDS", -0.5)
+    parsed = threading.Event()
+    a_key(db)
+    a_list(db, 5, run_seconds=1)
+    with a_worker(dsn, a_service(_hangs("00000001", parsed)), url, slots=2, beat=0.1) as parts:
+        until(lambda: _done(db) == 4)
+        until(lambda: _jobs(db)[0][:3] == ("failed", "too_slow", 1))
+        until(lambda: db.execute("SELECT blocked, held FROM worker").fetchone() == (1, 0))
+        with db.transaction():
+            jobs.enqueue(db, a_list(db, 0), (NewJob(f"x{n}") for n in range(4)))
+        until(lambda: _done(db) == 8)  # both slots work on
+        parsed.set()
+        until(lambda: db.execute("SELECT blocked FROM worker").fetchone() == (0,))
+        assert parts.worker._running == 0  # its slot had been given up once, and is not given up twice
+        assert parts.thread.is_alive()
+    assert _jobs(db)[0][:3] == ("failed", "too_slow", 1)
+    assert "job 1 (00000001) does not end" in caplog.text
+    assert tally.check(db) == []
+
+
+def test_a_worker_of_which_all_slots_hang_ends_to_be_started_anew(
+    dsn: str,
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    a_service: Callable[..., Service],
+    url: str,
+    a_worker: A_Worker,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HUNG_SECONDS", -0.5)
+    parsed, ends = threading.Event(), []
+    run = Worker.run
+
+    def noted(worker: Worker, *arguments: Any) -> bool:
+        ends.append(run(worker, *arguments))
+        return ends[-1]
+
+    monkeypatch.setattr(Worker, "run", noted)
+    a_key(db)
+    a_list(db, 2, run_seconds=1)
+    with a_worker(dsn, a_service(_hangs("00000002", parsed)), url, slots=2, beat=0.1) as parts:
+        parts.thread.join(10)
+        assert not parts.thread.is_alive()
+        assert {row[:2] for row in _jobs(db)} == {("failed", "too_slow")}
+        assert ends == [False]  # the program ends with 1, and whoever watches it starts it again
+        parsed.set()
+
+
 def test_a_stop_has_an_end_while_the_database_is_away(
     db: psycopg.Connection,
     proxy: Any,
@@ -501,6 +574,39 @@ def _no_connections() -> Any:
 
 def _put_back(claim: Claim) -> Settlement:
     return Settlement(claim.id, claim.worker, claim.claim_no, Status.PENDING, cause="shutdown")
+
+
+def test_a_job_in_hand_makes_no_further_call_when_its_service_has_stopped_elsewhere(
+    dsn: str,
+    db: psycopg.Connection,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    two_calls: Service,
+    url: str,
+    register: Register,
+    a_worker: A_Worker,
+    until: Until,
+) -> None:
+    """Another worker was told to stop, or has opened the circuit: this one hears it with its next beat."""
+    a_key(db)
+    a_list(db, 1)
+    gate = register.hold("/first")
+    with a_worker(dsn, two_calls, url, beat=0.1):
+        until(lambda: register.waiting == 1)
+        db.execute("UPDATE service SET rest_until = now() + interval '1 hour'")
+        beats = [db.execute("SELECT seen_at FROM worker").fetchone()]
+
+        def has_beaten_since() -> bool:
+            beats.append(db.execute("SELECT seen_at FROM worker").fetchone())
+            return len(set(beats)) > 2  # the first of them has been heard when the next one comes
+
+        until(has_beaten_since)
+        gate.set()
+        until(lambda: _jobs(db) == [("pending", "service_resting", 0, 0, 1)])
+        assert register.paths == ["/first/00000001"]
+        db.execute("UPDATE service SET rest_until = now()")
+        until(lambda: _done(db) == 1)
+    assert register.paths == ["/first/00000001", "/second/00000001"]
 
 
 def test_claims_whose_answer_is_lost_run_soon(

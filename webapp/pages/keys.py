@@ -20,7 +20,7 @@ from wtforms import (
 from wtforms.validators import DataRequired, Length, NumberRange, Optional, ValidationError
 
 from services.registry import SERVICES
-from store import key_tests, keys, ledger, limits
+from store import circuits, key_tests, keys, ledger, limits
 from store.keys import Headroom, KeyTaken, LimitsDiffer
 from store.limits import BadLimit, Limit
 from store.people import Role
@@ -227,6 +227,20 @@ def rest(key_id: int) -> ResponseReturnValue:
 def end_rest(key_id: int) -> ResponseReturnValue:
     """End the rest of the key's account."""
     return _act(key_id, lambda: _steer(ledger.end_rest, key_id), f"“{_found(key_id).label}” rests no more.")
+
+
+@blueprint.post("/keys/services/<service>/try")
+@needs(Role.OPERATOR)
+def try_service(service: str) -> ResponseReturnValue:
+    """End the rest of a whole service; one that does not answer is tried by one job first."""
+    if service not in SERVICES:
+        abort(404)
+    title = SERVICES[service].title
+    if _steer(circuits.end_rest, service):
+        flash(f"{title} is tried now, before its rest is over.")
+    else:
+        flash(f"Nothing was changed: {title} does not rest.")
+    return go_to("/keys")
 
 
 def _act(key_id: int, act: Callable[[], bool], done: str) -> ResponseReturnValue:

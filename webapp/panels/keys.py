@@ -18,7 +18,13 @@ MOST_CALLS = 20
 def all_keys(look: Look, _args: Args) -> Mapping[str, Any]:
     """Which keys are there, and does one need somebody?"""
     in_use = sum(one.is_usable for one in look.keys)
-    return {"keys": look.keys, "calls": look.calls, "in_use": in_use, "tests": look.key_tests}
+    return {
+        "keys": look.keys,
+        "services": look.held_services,
+        "calls": look.calls,
+        "in_use": in_use,
+        "tests": look.key_tests,
+    }
 
 
 def key(look: Look, args: Args) -> Mapping[str, Any]:

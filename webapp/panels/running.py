@@ -121,4 +121,10 @@ def workers(look: Look, _args: Args) -> Mapping[str, Any]:
 def keys(look: Look, _args: Args) -> Mapping[str, Any]:
     """Do limits hold us back?"""
     in_use = sum(1 for one in look.keys if one.is_usable)
-    return {"keys": look.keys, "calls": look.calls, "in_use": in_use, "title_of": title_of}
+    return {
+        "keys": look.keys,
+        "services": look.held_services,
+        "calls": look.calls,
+        "in_use": in_use,
+        "title_of": title_of,
+    }
