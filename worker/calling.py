@@ -29,6 +29,7 @@ from store import answers, keys, ledger
 from store.answers import KeptAnswer
 from store.calls import Call
 from store.cleaning import text
+from store.vault import fingerprint
 from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
 from worker.permits import Permit, Permits
@@ -149,11 +150,11 @@ class Caller:
                 return None
             case KeyInvalid(message):
                 words = self._clean(message, permit) or "rejected by the service"
-                self._steer(keys.reject, permit.key_id, words)
+                self._steer(keys.reject, permit.key_id, words, mark=fingerprint(permit.secret))
                 return None
             case KeyExhausted(message):
                 words = self._clean(message, permit) or "quota used up"
-                self._steer(keys.exhaust, permit.key_id, words)
+                self._steer(keys.exhaust, permit.key_id, words, mark=fingerprint(permit.secret))
                 return None
             case ServiceRests(seconds, message):
                 words = self._clean(message, permit) or "the service asked everybody to pause"
@@ -167,11 +168,11 @@ class Caller:
             case _:
                 assert_never(verdict)
 
-    def _steer(self, change: Callable[..., bool], *arguments: object) -> None:
+    def _steer(self, change: Callable[..., bool], *arguments: object, **guard: str) -> None:
         """Tell everybody what the answer said of the key or the service; the first one to say it logs it."""
         try:
             with self.connections() as conn:
-                if change(conn, *arguments):
+                if change(conn, *arguments, **guard):
                     log.warning("%s: %s %s", self.service.name, change.__name__, arguments)
         except psycopg.OperationalError as error:
             log.warning("the database is away, %s is not written: %s", change.__name__, error)

@@ -173,3 +173,26 @@ def test_after_reseal_the_old_master_key_is_not_needed(
     assert both("keys", "reseal").stdout == "1 secret encrypted with the first master key.\n"
     assert "cannot be opened" not in alone("doctor").stdout
     assert "cannot be opened" in run("doctor").stdout
+
+
+def test_a_key_gets_another_secret_from_standard_input_and_is_in_use(
+    run: Run, committed: psycopg.Connection
+) -> None:
+    run("keys", "add", "companies_house", "--label", "main", stdin=b"before")
+    committed.execute("UPDATE key SET state = 'invalid', last_error = 'no'")
+    done = run("keys", "rotate", "companies_house", "main", stdin=b" " + SECRET + b"\n")
+    assert "“main” has a new secret and is in use; it was invalid." in done.output
+    assert SECRET.decode() not in done.output + _dump(committed)
+    (key,) = json.loads(run("keys", "list", "--json").stdout)
+    assert (key["state"], key["last_error"]) == ("active", None)
+    assert f"Fingerprint …{key['fingerprint']}" in done.output
+
+
+def test_a_secret_that_cannot_replace_another_is_refused_in_one_line(run: Run) -> None:
+    for label, secret in (("main", b"one"), ("other", b"two")):
+        run("keys", "add", "companies_house", "--label", label, stdin=secret)
+    rotate = ("keys", "rotate", "companies_house")
+    assert_refused(run(*rotate, "main", stdin=b"two"), "“other” of the same service has this secret")
+    assert_refused(run(*rotate, "main", stdin=b"one"), "“main” has this secret already")
+    assert_refused(run(*rotate, "main", stdin=b" "), "The secret is empty")
+    assert_refused(run(*rotate, "gone", stdin=SECRET), "has no key “gone”")

@@ -103,6 +103,12 @@ def _seconds_until(naive: datetime) -> float:
     return (naive.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
 
 
+def vault() -> Vault:
+    """What seals secrets here. Raises `BadSetting` when there is no master key."""
+    settings: Settings = current_app.extensions["database"].settings
+    return Vault(settings.master_keys())
+
+
 def given_limits(text: str) -> list[Limit]:
     """Limits between commas. Raises `BadLimit`."""
     return [limits.parse(part) for part in text.split(",") if part.strip()]
@@ -136,8 +142,6 @@ def add() -> ResponseReturnValue:
 
 def _add(form: NewKey) -> int | None:
     """The new key's id; None: the form's fields say why not."""
-    settings: Settings = current_app.extensions["database"].settings
-    vault = Vault(settings.master_keys())
     service = SERVICES[form.service.data]
     with page_connection() as conn, conn.transaction():
         there = [key for key in keys.see(conn) if key.service == service.name]
@@ -145,7 +149,7 @@ def _add(form: NewKey) -> int | None:
         try:
             return keys.add(
                 conn,
-                vault,
+                vault(),
                 service=service.name,
                 label=form.label.data,
                 secret=form.secret.data,
@@ -167,7 +171,7 @@ def _form(form: NewKey) -> str:
 @blueprint.get(ONE)
 def show(key_id: int) -> str:
     """One key."""
-    return _page(_found(key_id), Rest(formdata=None))
+    return _page(found(key_id), Rest(formdata=None))
 
 
 def _page(key: Headroom, rest: Rest) -> str:
@@ -179,7 +183,7 @@ def _page(key: Headroom, rest: Rest) -> str:
 @needs(Role.OPERATOR)
 def disable(key_id: int) -> ResponseReturnValue:
     """Take the key out of use."""
-    done = f"Disabled. No call is made under “{_found(key_id).label}” from now on."
+    done = f"Disabled. No call is made under “{found(key_id).label}” from now on."
     return _act(key_id, lambda: _steer(keys.disable, key_id), done)
 
 
@@ -187,14 +191,14 @@ def disable(key_id: int) -> ResponseReturnValue:
 @needs(Role.OPERATOR)
 def enable(key_id: int) -> ResponseReturnValue:
     """Take the key into use again, also one that was rejected or exhausted."""
-    return _act(key_id, lambda: _steer(keys.enable, key_id), f"“{_found(key_id).label}” is in use again.")
+    return _act(key_id, lambda: _steer(keys.enable, key_id), f"“{found(key_id).label}” is in use again.")
 
 
 @blueprint.post(ONE + "/test")
 @needs(Role.OPERATOR)
 def test(key_id: int) -> ResponseReturnValue:
     """Let a worker make one call under the key. This process cannot: it never sees the secret."""
-    key = _found(key_id)
+    key = found(key_id)
     with page_connection() as conn:
         ordered = key_tests.order(conn, key_id, SERVICES[key.service].probe)
     if ordered:
@@ -210,7 +214,7 @@ def test(key_id: int) -> ResponseReturnValue:
 @needs(Role.OPERATOR)
 def rest(key_id: int) -> ResponseReturnValue:
     """Let the key's account rest for exactly so long, also when that is shorter than it rests now."""
-    key, form = _found(key_id), Rest()
+    key, form = found(key_id), Rest()
     if not form.validate():
         return _page(key, form), 422
     who = person()
@@ -223,14 +227,14 @@ def rest(key_id: int) -> ResponseReturnValue:
 @needs(Role.OPERATOR)
 def end_rest(key_id: int) -> ResponseReturnValue:
     """End the rest of the key's account."""
-    return _act(key_id, lambda: _steer(ledger.end_rest, key_id), f"“{_found(key_id).label}” rests no more.")
+    return _act(key_id, lambda: _steer(ledger.end_rest, key_id), f"“{found(key_id).label}” rests no more.")
 
 
 def _act(key_id: int, act: Callable[[], bool], done: str) -> ResponseReturnValue:
     if act():
         flash(done)
     else:
-        key = _found(key_id)
+        key = found(key_id)
         flash(f"Nothing was changed: “{key.label}” is {'rejected' if key.state == 'invalid' else key.state}.")
     return go_to(f"/keys/{key_id}")
 
@@ -240,7 +244,8 @@ def _steer(change: Callable[..., bool], *arguments: object) -> bool:
         return change(conn, *arguments)
 
 
-def _found(key_id: int) -> Headroom:
+def found(key_id: int) -> Headroom:
+    """The key, or the answer that there is no such page."""
     with page_connection() as conn:
-        found = [key for key in keys.headroom(conn) if key.id == key_id]
-    return found[0] if found else abort(404)
+        one = [key for key in keys.headroom(conn) if key.id == key_id]
+    return one[0] if one else abort(404)
