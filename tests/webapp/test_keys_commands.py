@@ -196,3 +196,27 @@ def test_a_secret_that_cannot_replace_another_is_refused_in_one_line(run: Run) -
     assert_refused(run(*rotate, "main", stdin=b"one"), "“main” has this secret already")
     assert_refused(run(*rotate, "main", stdin=b" "), "The secret is empty")
     assert_refused(run(*rotate, "gone", stdin=SECRET), "has no key “gone”")
+
+
+@pytest.mark.parametrize(
+    ("service", "limits", "usual"),
+    [
+        (SEC, ["11/s"], "8/s"),
+        (SEC, ["8/s", "400/m"], None),
+        ("companies_house", ["10/s"], "600/5m"),
+        ("companies_house", ["10/s", "600/5m"], None),
+        ("companies_house", ["601/5m"], "600/5m"),
+        ("companies_house", ["2/s"], None),
+    ],
+)
+def test_a_limit_above_the_usual_one_is_warned_of_and_kept(
+    run: Run, service: str, limits: list[str], usual: str | None
+) -> None:
+    options = [part for limit in limits for part in ("--limit", limit)]
+    secret = b"Example Ltd data@example.com" if service == SEC else SECRET
+    added = run("keys", "add", service, "--label", "main", *options, stdin=secret)
+    assert added.exit_code == 0
+    assert ("above the usual limit" in added.stderr) == (usual is not None)
+    assert f", {usual}: it may" in added.stderr or usual is None
+    (key,) = json.loads(run("keys", "list", "--json").stdout)
+    assert key["limits"] == limits

@@ -19,7 +19,7 @@ from store.settings import Settings
 from store.vault import Locked, Vault, fingerprint
 from webapp.commands.console import Group, counted, name_of, print_json, shown, table, warn
 from webapp.database import connection
-from webapp.key_defaults import LONGEST_SECRET, default_account, usual_limits
+from webapp.key_defaults import LONGEST_SECRET, above_usual, default_account, usual_limits
 from webapp.uploads import service_named
 
 LABEL = click.argument("label", callback=name_of("label"))
@@ -60,6 +60,8 @@ def add(service: str, label: str, given: tuple[str, ...], account: str | None, k
                 account=account,
                 key_set=key_set,
             )
+    if usual := above_usual(chosen, asked):
+        warn(f"this is above the usual limit of {asked.title}, {usual}: it may answer 429 or ban the key.")
     _say_limits(asked, chosen, is_given=bool(wanted), sharing=[k for k in there if k.account == account])
     click.echo(
         f"Saved. This was the last time the secret could be seen. Fingerprint …{fingerprint(secret)[-4:]}."

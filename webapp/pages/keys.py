@@ -30,7 +30,7 @@ from webapp.access import needs, person
 from webapp.answers import go_to
 from webapp.database import page_connection
 from webapp.formats import duration
-from webapp.key_defaults import default_account, usual_limits, wrong_with
+from webapp.key_defaults import above_usual, default_account, usual_limits, wrong_with
 from webapp.panels.polling import render_page
 
 blueprint = Blueprint("keys", __name__)
@@ -137,6 +137,9 @@ def add() -> ResponseReturnValue:
         return _form(form), 422
     mark = fingerprint(form.secret.data)[-4:]
     flash(f"Saved. This was the last time the secret could be seen. Fingerprint …{mark}.")
+    service = SERVICES[form.service.data]
+    if (chosen := given_limits(form.limits.data)) and (usual := above_usual(chosen, service)):
+        flash(f"Its limit is above the usual one of {service.title}, {usual}.")
     return go_to(f"/keys/{key_id}")
 
 
