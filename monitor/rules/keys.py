@@ -140,7 +140,8 @@ RULES = (
         invalid,
         Damping(for_seconds=0, clear_seconds=60),
         "The service does not accept the key. Nobody uses it any more; its jobs went back unharmed.",
-        "Replace its secret or make a new key at the service, then enable it. Other keys go on meanwhile.",
+        "Replace its secret with one that the service accepts: Rotate, on its page. Other keys go on "
+        "meanwhile.",
     ),
     Rule(
         "key_exhausted",

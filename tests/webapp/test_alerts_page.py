@@ -239,7 +239,7 @@ def test_channels_show_what_became_of_their_last_message_and_are_tested(
     said = notices(operator, post(operator, "/alerts/channels/email/test"))
     assert "The monitor will send a test by email." in said
     page = operator.get("/alerts/channels").text
-    for words in (f"alert {alert_id}</a>, opened", "not sent", "the mail server said 550", "a test", "waits"):
+    for words in (f"alert {alert_id}, opened</a>", "not sent", "the mail server said 550", "a test", "waits"):
         assert words in page
     again = notices(operator, post(operator, "/alerts/channels/email/test"))
     assert "a test by email waits to be sent" in again
