@@ -20,22 +20,32 @@ from typing import Self
 ROOT = Path(__file__).resolve().parent.parent
 TOO_SHORT_SECONDS = 5.0
 MOST_SHORT_LIVES = 10
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
 
 
 class PartFailed(RuntimeError):
     """A part does not stay up; the text holds the end of its log."""
 
 
+def pause_seconds(short_lives: int) -> float:
+    """How long to wait before what has ended soon after its start so often in a row is started again."""
+    return min(FIRST_PAUSE_SECONDS * 2.0 ** (short_lives - 1), LONGEST_PAUSE_SECONDS) if short_lives else 0.0
+
+
 @dataclass(slots=True)
 class Part:
-    """One program. `short_lives`: how often in a row it ended by itself soon after its start."""
+    """One program. `short_lives`: how often in a row it ended by itself soon after its start.
+
+    `again_at`: when it is started again, on the monotonic clock; None while it runs.
+    """
 
     name: str
     arguments: Sequence[str]
     process: subprocess.Popen[bytes]
     started_at: float
-    deaths: int = 0
     short_lives: int = 0
+    again_at: float | None = None
 
 
 @dataclass(slots=True)
@@ -67,21 +77,30 @@ class Parts:
         return part
 
     def watch(self) -> list[str]:
-        """Start again what has died; returns the names. Raises `PartFailed` when one never stays up."""
+        """Start again what has died, after a pause that grows while it does not stay up; returns the names.
+
+        Raises `PartFailed` when one never stays up.
+        """
         again = []
         for part in self.parts:
-            ended = part.process.poll()
-            if ended is None:
-                continue
-            # Killed by a signal, it had no say in it.
-            is_short = ended >= 0 and time.monotonic() - part.started_at < TOO_SHORT_SECONDS
-            part.short_lives = part.short_lives + 1 if is_short else 0
-            if part.short_lives == MOST_SHORT_LIVES:
-                raise PartFailed(f"{part.name} does not stay up. Its log ends:\n{self.log_end(part.name)}")
-            part.deaths += 1
-            part.process, part.started_at = self._launch(part.name, part.arguments), time.monotonic()
-            again.append(part.name)
+            if part.again_at is None:
+                self._notice_death(part)
+            if part.again_at is not None and time.monotonic() >= part.again_at:
+                part.process, part.started_at = self._launch(part.name, part.arguments), time.monotonic()
+                part.again_at = None
+                again.append(part.name)
         return again
+
+    def _notice_death(self, part: Part) -> None:
+        ended, now = part.process.poll(), time.monotonic()
+        if ended is None:
+            return
+        # Killed by a signal, it had no say in it.
+        is_short = ended >= 0 and now - part.started_at < TOO_SHORT_SECONDS
+        part.short_lives = part.short_lives + 1 if is_short else 0
+        if part.short_lives == MOST_SHORT_LIVES:
+            raise PartFailed(f"{part.name} does not stay up. Its log ends:\n{self.log_end(part.name)}")
+        part.again_at = now + pause_seconds(part.short_lives)
 
     def stop(self, parts: Sequence[Part]) -> None:
         """Ask these to stop, last started first; what is still there in the end is killed."""

@@ -39,6 +39,7 @@ def migrate(connection: Connection, metadata: Any) -> None:
     connection.commit()
     try:
         before = revisions()
+        refuse_unknown()
         with context.begin_transaction():
             context.run_migrations()
         if "destination_rev" in context.get_context().opts:  # it moves the schema and does not only look
@@ -50,6 +51,17 @@ def migrate(connection: Connection, metadata: Any) -> None:
         connection.rollback()
         connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": RUNNER_LOCK})
         connection.commit()
+
+
+def refuse_unknown() -> None:
+    """Raise `click.ClickException` when the database has a schema of which this program knows nothing."""
+    known = {one.revision for one in context.script.walk_revisions()}
+    if set(context.get_context().get_current_heads()) - known:
+        raise click.ClickException(
+            f"The database's schema is {revisions()}, newer than this program's"
+            f" {context.script.get_current_head()}. Install the newer program, or restore a backup of before."
+            " Nothing was changed."
+        )
 
 
 def revisions() -> str:

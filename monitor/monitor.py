@@ -14,7 +14,6 @@ from uuid import uuid4
 
 import psycopg
 
-from monitor import watchdog
 from monitor.channels.notice import Channel
 from monitor.look import look
 from monitor.rules import RULES
@@ -22,6 +21,7 @@ from monitor.schedule import Schedule
 from monitor.sending import send_due
 from store import __version__, alert_rules, database, deliveries, pulse, tally
 from store.alert_rules import RuleText
+from store.notify import ALIVE, READY, notify
 from store.pulse import Leader
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Monitor:
             self._schedule.every(self._every_seconds, channel.name, send)
         self._schedule.every(CHECK_ASK_SECONDS, "counts", partial(self._step, "counts", self._check_counts))
         self._schedule.start()
-        watchdog.tell("READY=1")
+        notify(READY)
         self._stop.wait()
         self._schedule.stop()
         self._step_down()
@@ -89,7 +89,7 @@ class Monitor:
     def _turn(self) -> None:
         """A look, and the sign of life: a database that is away is no reason to be restarted."""
         self._step("look", self._look_and_wake)
-        watchdog.tell("WATCHDOG=1")
+        notify(ALIVE)
 
     def _step(self, name: str, run: Callable[[psycopg.Connection], None]) -> None:
         """One turn of a job; what stops it is said in one line, and its next turn comes."""

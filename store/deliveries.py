@@ -36,7 +36,12 @@ pended AS (
     SELECT told.id, c.channel, %(kind)s FROM told CROSS JOIN unnest(%(channels)s::text[]) AS c(channel))
 """
 
-ORDER_TEST = "INSERT INTO delivery (channel, kind) VALUES (%s, 'test') RETURNING id"
+ORDER_TEST = """
+INSERT INTO delivery (channel, kind) SELECT %(channel)s, 'test'
+WHERE NOT EXISTS (SELECT FROM delivery
+                  WHERE channel = %(channel)s AND kind = 'test' AND state = 'pending')
+RETURNING id
+"""
 
 # `next_try_at` moves ahead of the try: a sender that dies meanwhile leaves it to be tried again after that.
 TAKE = """
@@ -89,6 +94,12 @@ ORDER BY d.channel
 """
 
 
+LATEST = """
+SELECT id, alert_id, channel, kind, state, tries, created_at, next_try_at, last_error, sent_at
+FROM delivery ORDER BY id DESC LIMIT %s
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Taken:
     """A delivery to try now, with what it tells. Of a test all fields of the alert are None."""
@@ -126,10 +137,13 @@ class DeliverySeen:
     sent_at: datetime | None
 
 
-def order_test(conn: psycopg.Connection, channel: str) -> int:
-    """Ask for a test message through `channel`; the monitor sends it. Returns the delivery's id."""
-    ((delivery_id,),) = conn.execute(ORDER_TEST, (channel,)).fetchall()
-    return int(delivery_id)
+def order_test(conn: psycopg.Connection, channel: str) -> int | None:
+    """Ask for a test message through `channel`; the monitor sends it. Returns the delivery's id.
+
+    None: one waits to be sent already.
+    """
+    row = conn.execute(ORDER_TEST, {"channel": channel}).fetchone()
+    return None if row is None else int(row[0])
 
 
 def take(conn: psycopg.Connection, channel: str, hold_seconds: float) -> Taken | None:
@@ -174,3 +188,9 @@ def last_of_channels(conn: psycopg.Connection) -> list[DeliverySeen]:
     """The newest delivery, tests too, of every channel that the monitor tells."""
     with conn.cursor(row_factory=class_row(DeliverySeen)) as cursor:
         return cursor.execute(LAST).fetchall()
+
+
+def latest(conn: psycopg.Connection, most: int) -> list[DeliverySeen]:
+    """The newest deliveries through any channel, tests too, newest first."""
+    with conn.cursor(row_factory=class_row(DeliverySeen)) as cursor:
+        return cursor.execute(LATEST, (most,)).fetchall()

@@ -215,6 +215,8 @@ SELECT min(first.run_at) FROM list l CROSS JOIN LATERAL (
 WHERE l.state = 'active' AND l.key_id IS NULL
 """
 
+FIRST_DUE = "SELECT run_at FROM job WHERE list_id = %s AND status = 'pending' ORDER BY run_at, id LIMIT 1"
+
 SEE = """
 SELECT j.id, l.name AS list, l.service, j.company, j.name, j.status, j.outcome, j.cause, j.message, j.run_at,
        j.attempts, j.losses, j.faults, j.claim_no, j.claimed_at, j.ended_at, j.result, j.run_until, j.worker,
@@ -268,4 +270,10 @@ def see(conn: psycopg.Connection, job_id: int) -> JobSeen | None:
 def oldest_due(conn: psycopg.Connection) -> datetime | None:
     """Since when the pending job of an active list that has waited longest could run, or will be able to."""
     row = conn.execute(OLDEST_DUE).fetchone()
+    return row[0] if row else None
+
+
+def first_due(conn: psycopg.Connection, list_id: int) -> datetime | None:
+    """From when on the first pending job of the list may run. None: none is pending."""
+    row = conn.execute(FIRST_DUE, (list_id,)).fetchone()
     return row[0] if row else None

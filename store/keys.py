@@ -39,7 +39,19 @@ SELECT label FROM key WHERE service = %(service)s AND (label = %(label)s OR fing
 """
 
 SET_STATE_IF_ACTIVE = """
-UPDATE key SET state = %(state)s, last_error = %(message)s WHERE id = %(key_id)s AND state = 'active'
+UPDATE key SET state = %(state)s, last_error = %(message)s
+WHERE id = %(key_id)s AND state = 'active' AND (%(mark)s::text IS NULL OR fingerprint = %(mark)s)
+"""
+
+ROTATE = """
+UPDATE key SET secret = %(secret)s, fingerprint = %(mark)s, state = 'active', last_error = NULL
+WHERE id = %(key_id)s AND NOT EXISTS (
+    SELECT FROM key o WHERE o.service = key.service AND o.fingerprint = %(mark)s)
+"""
+
+WHOSE = """
+SELECT o.label, o.id = k.id FROM key k JOIN key o ON o.service = k.service AND o.fingerprint = %(mark)s
+WHERE k.id = %(key_id)s
 """
 
 PROVE = """
@@ -223,19 +235,43 @@ def _account(conn: psycopg.Connection, service: str, name: str, limits: Sequence
     return int(account_id)
 
 
-def reject(conn: psycopg.Connection, key_id: int, message: str) -> bool:
-    """The service does not accept the key: nobody uses it any more. False: it was not active."""
-    return _leave_active(conn, key_id, "invalid", message)
+def rotate(conn: psycopg.Connection, vault: Vault, key_id: int, secret: str) -> bool:
+    """Give the key another secret and take it into use, whatever it was. False: there is no such key.
+
+    What is said later of the secret before does not count. Raises `KeyTaken` when a key of the service has
+    this secret, itself included.
+    """
+    values = {"key_id": key_id, "secret": vault.seal(secret), "mark": fingerprint(secret)}
+    try:
+        with conn.transaction():
+            if conn.execute(ROTATE, values).rowcount == 1:
+                return True
+    except psycopg.errors.UniqueViolation:  # somebody gave it to another key at the same moment
+        pass
+    row = conn.execute(WHOSE, values).fetchone()
+    if row is None:
+        return False
+    label, is_itself = row
+    whose = "has this secret already" if is_itself else "of the same service has this secret"
+    raise KeyTaken(f"The key “{label}” {whose}. Nothing was changed.")
 
 
-def exhaust(conn: psycopg.Connection, key_id: int, message: str) -> bool:
-    """The key's quota is used up: nobody uses it any more. False: it was not active."""
-    return _leave_active(conn, key_id, "exhausted", message)
+def reject(conn: psycopg.Connection, key_id: int, message: str, mark: str | None = None) -> bool:
+    """The service does not accept the key: nobody uses it any more. False: it was not active.
+
+    `mark`: the fingerprint of the secret that was refused; when the key has another by now, nothing changes.
+    """
+    return _leave_active(conn, key_id, "invalid", message, mark)
+
+
+def exhaust(conn: psycopg.Connection, key_id: int, message: str, mark: str | None = None) -> bool:
+    """The key's quota is used up: nobody uses it any more. False: it was not active. `mark`: as above."""
+    return _leave_active(conn, key_id, "exhausted", message, mark)
 
 
 def disable(conn: psycopg.Connection, key_id: int) -> bool:
     """A person takes the key out of use. False: it was not active."""
-    return _leave_active(conn, key_id, "disabled", None)
+    return _leave_active(conn, key_id, "disabled", None, None)
 
 
 def enable(conn: psycopg.Connection, key_id: int) -> bool:
@@ -251,9 +287,11 @@ def prove(conn: psycopg.Connection, key_id: int) -> bool:
     return conn.execute(PROVE, (key_id,)).rowcount == 1
 
 
-def _leave_active(conn: psycopg.Connection, key_id: int, state: str, message: str | None) -> bool:
-    found = conn.execute(SET_STATE_IF_ACTIVE, {"key_id": key_id, "state": state, "message": message})
-    return found.rowcount == 1
+def _leave_active(
+    conn: psycopg.Connection, key_id: int, state: str, message: str | None, mark: str | None
+) -> bool:
+    values = {"key_id": key_id, "state": state, "message": message, "mark": mark}
+    return conn.execute(SET_STATE_IF_ACTIVE, values).rowcount == 1
 
 
 def see(conn: psycopg.Connection) -> list[KeySeen]:

@@ -168,13 +168,18 @@ def _database_url(text: str) -> str | None:
             f"DATABASE_URL begins with {begins}: it must be postgresql://user:password@host/name"
         )
     url = "postgresql://" + text[scheme.end() :]
+    # A password with a bare @ or / is read as a part of the host, and libpq's words about hosts are shown.
+    server = text[scheme.end() :].partition("?")[0]
+    is_ambiguous = server.count("@") > 1 or "@" in server.partition("/")[2]
     try:
         conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
-        raise BadSetting(  # libpq's own words can quote the password
+    except psycopg.ProgrammingError:  # its own words can quote the password
+        is_ambiguous = True
+    if is_ambiguous:
+        raise BadSetting(
             "DATABASE_URL cannot be read: it must be postgresql://user:password@host/name, "
-            "with special characters of the password percent-encoded"
-        ) from None
+            "with special characters of the password percent-encoded (@ is %40, / is %2F)"
+        )
     return url
 
 

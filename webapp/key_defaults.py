@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from services.service import Service
@@ -26,6 +27,15 @@ def usual_limits(service: Service, there: Sequence[KeySeen], account: str | None
         if key.account == account:
             return key.limits
     return [limits.parse(text) for text in service.limits]
+
+
+def above_usual(chosen: Sequence[Limit], service: Service) -> Limit | None:
+    """The usual limit of the service that the chosen ones together would allow to be passed; None: none."""
+    for usual in (limits.parse(text) for text in service.limits):
+        calls = min(one.amount * math.ceil(usual.per_seconds / one.per_seconds) for one in chosen)
+        if calls > usual.amount:
+            return usual
+    return None
 
 
 def wrong_with(secret: str, service: Service) -> str | None:

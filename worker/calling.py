@@ -28,6 +28,7 @@ from store import answers, keys, ledger
 from store.answers import KeptAnswer
 from store.calls import Call
 from store.cleaning import text
+from store.vault import fingerprint
 from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
 from worker.permits import Permit, Permits
@@ -169,11 +170,11 @@ class Caller:
                 return None
             case KeyInvalid(message):
                 words = self._clean(message, permit) or "rejected by the service"
-                self._steer(keys.reject, permit.key_id, words)
+                self._steer(keys.reject, permit.key_id, words, mark=fingerprint(permit.secret))
                 return None
             case KeyExhausted(message):
                 words = self._clean(message, permit) or "quota used up"
-                self._steer(keys.exhaust, permit.key_id, words)
+                self._steer(keys.exhaust, permit.key_id, words, mark=fingerprint(permit.secret))
                 return None
             case ServiceRests(seconds, message):
                 words = self._clean(message, permit) or "the service asked everybody to pause"
@@ -188,8 +189,8 @@ class Caller:
             case _:
                 assert_never(verdict)
 
-    def _steer(self, change: Callable[..., bool], *arguments: object) -> None:
-        steer(self.service.name, self.connections, change, *arguments)
+    def _steer(self, change: Callable[..., bool], *arguments: object, **guard: str) -> None:
+        steer(self.service.name, self.connections, change, *arguments, **guard)
 
     def _keep(self, work: Work, call: Get, occurrence: int, answer: Answer) -> threading.Event:
         return self.writer.keep(

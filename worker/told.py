@@ -42,19 +42,23 @@ def rest_seconds(asked: float) -> float:
     return max(asked, LEAST_REST_SECONDS) * random.uniform(1.0, 1.0 + REST_JITTER)  # noqa: S311
 
 
-def write(connections: Connections, change: Callable[..., Changed], *arguments: object) -> Changed | None:
+def write(
+    connections: Connections, change: Callable[..., Changed], *arguments: object, **guard: str
+) -> Changed | None:
     """What the change returns; None: the database is away, and what was said is lost."""
     try:
         with connections() as conn:
-            return change(conn, *arguments)
+            return change(conn, *arguments, **guard)
     except psycopg.OperationalError as error:
         log.warning("the database is away, %s is not written: %s", change.__name__, error)
         return None
 
 
-def steer(service: str, connections: Connections, change: Callable[..., bool], *arguments: object) -> None:
+def steer(
+    service: str, connections: Connections, change: Callable[..., bool], *arguments: object, **guard: str
+) -> None:
     """Tell everybody what an answer said of a key or the service; the first one to say it logs it."""
-    if write(connections, change, *arguments):
+    if write(connections, change, *arguments, **guard):
         log.warning("%s: %s %s", service, change.__name__, arguments)
 
 

@@ -60,14 +60,16 @@ RULES = (
         "dead_rows",
         dead_rows,
         Damping(for_seconds=600, clear_seconds=600),
-        "Dead rows of the job table are not removed as fast as they are made; claims get slower.",
+        f"The job table has {DEAD_ROWS_LEAST:,} dead rows or more, and {DEAD_ROWS_SHARE:.0%} as many as "
+        "live ones: they are not removed as fast as they are made, and claims get slower.",
         "Look for a long transaction first. Then see whether autovacuum is on and has enough workers.",
     ),
     Rule(
         "connections_short",
         connections_short,
         Damping(for_seconds=60, clear_seconds=120),
-        "When all connections are taken, programs that start or reconnect are refused.",
+        f"{CONNECTIONS_SHARE:.0%} of the server's connections are taken. When all are, programs that start "
+        "or reconnect are refused.",
         "Raise max_connections, run fewer workers, or put PgBouncer in between.",
     ),
 )

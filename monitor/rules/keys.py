@@ -155,7 +155,8 @@ RULES = (
         invalid,
         Damping(for_seconds=0, clear_seconds=60),
         "The service does not accept the key. Nobody uses it any more; its jobs went back unharmed.",
-        "Replace its secret or make a new key at the service, then enable it. Other keys go on meanwhile.",
+        "Replace its secret with one that the service accepts: Rotate, on its page. Other keys go on "
+        "meanwhile.",
     ),
     Rule(
         "key_exhausted",
@@ -175,7 +176,8 @@ RULES = (
         "rate_limited",
         rate_limited,
         Damping(for_seconds=30, clear_seconds=300),
-        "The service says 429 although we keep to the limit that is set for the key.",
+        f"The service says 429 to {LIMITED_LEAST} or more of the key's last calls, and to "
+        f"{LIMITED_SHARE:.0%} of them, although we keep to the limit that is set for the key.",
         "Lower the key's limit to what the service really allows, or find who else uses the key.",
     ),
     Rule(
@@ -190,7 +192,8 @@ RULES = (
         "quota_short",
         quota_short,
         Damping(for_seconds=300, clear_seconds=900),
-        "At the calls per job of the last minutes, the work left needs more calls than the quota has left.",
+        "At the calls per job of the last minutes, the work left needs more calls than are left of limits "
+        f"that hold for {duration(QUOTA_SECONDS)} or longer.",
         "Add a key of another account, raise the quota, or let it take the days it takes.",
     ),
     Rule(

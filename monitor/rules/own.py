@@ -96,7 +96,8 @@ RULES = (
         "alerts_undelivered",
         undelivered,
         Damping(for_seconds=30, clear_seconds=60),
-        "The monitor has something to tell and the channel does not take it. It tries on for a day.",
+        f"The channel has not taken a message for {duration(UNDELIVERED_SECONDS)} and "
+        f"{UNDELIVERED_TRIES} tries. The monitor tries on for a day.",
         "See the error beside the channel, mend it, send a test.",
     ),
     Rule(
@@ -110,14 +111,16 @@ RULES = (
         "clock_off",
         clock_off,
         Damping(for_seconds=60, clear_seconds=300),
-        "Clocks that differ make times in logs misleading and pauses up to a date too long or too short.",
+        f"Clocks differ by more than {duration(CLOCK_SECONDS)}: times in logs mislead, and pauses up to a "
+        "date are too long or too short.",
         "Turn on time synchronisation on the database's and the workers' machines.",
     ),
     Rule(
         "disk_full",
         disk_full,
         Damping(for_seconds=60, clear_seconds=600),
-        "When the disk is full the database stops.",
+        f"Less than {DISK_FREE_SHARE:.0%} of the disk is free, and less than "
+        f"{DISK_FREE_BYTES / 1024**3:g} GB. When it is full the database stops.",
         "Delete old exports and logs, shorten how long lists keep answers, or add room.",
     ),
 )

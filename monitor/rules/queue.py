@@ -119,7 +119,8 @@ RULES = (
         "failure_jump",
         failure_jump,
         Damping(for_seconds=30, clear_seconds=300),
-        "Far more jobs of the list fail than in the hour before.",
+        f"Of the list's jobs of the last minutes {JUMP_LEAST_FAILED} or more failed, at least "
+        f"{JUMP_LEAST_SHARE:.0%} of them and {JUMP_TIMES:g} times the share of the hour before.",
         "Open the list's failures: they are grouped by cause, with what to do. Pause the list if the service "
         "changed.",
     ),
@@ -127,7 +128,7 @@ RULES = (
         "new_cause",
         new_cause,
         Damping(for_seconds=0, clear_seconds=300, tells_end=False),
-        "Jobs fail for a cause that no failed job of the service had before.",
+        f"{NEW_CAUSE_LEAST} jobs or more fail for a cause that no failed job of the service had before.",
         "Open the group on the failures page, read an example, fix the cause, retry the group.",
     ),
 )

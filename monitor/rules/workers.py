@@ -100,7 +100,8 @@ RULES = (
         "worker_silent",
         silent,
         Damping(for_seconds=5, clear_seconds=120),
-        "A worker has missed several heartbeats. When its lease is over its jobs run elsewhere.",
+        f"A worker has not beaten for {SILENT_LEASE_SHARE:.0%} of its lease. When that is over its jobs run "
+        "elsewhere.",
         "See whether its machine is overloaded, stopped or cut off from the database. It comes back by "
         "itself, or is declared lost.",
     ),
@@ -108,7 +109,8 @@ RULES = (
         "worker_lost",
         lost,
         Damping(for_seconds=0, clear_seconds=120, tells_end=False),
-        "A worker's process died or was cut off. Its jobs run again elsewhere and none is lost.",
+        f"A worker's process died or was cut off in the last {duration(LOST_SECONDS)}. Its jobs run again "
+        "elsewhere and none is lost.",
         "Look at its log and at the machine's memory. Once is harmless; again and again is a bug or too "
         "little memory.",
     ),
@@ -116,7 +118,8 @@ RULES = (
         "worker_stuck",
         stuck,
         Damping(for_seconds=60, clear_seconds=120),
-        "A worker lives and holds jobs but neither settles any nor takes new ones, while keys have room.",
+        "A worker lives and holds jobs but neither settles any nor takes new ones for more than "
+        f"{duration(STUCK_SECONDS)}, while keys have room.",
         "Restart it: the jobs it holds go back unharmed. Keep its log, this is likely a bug.",
     ),
     Rule(

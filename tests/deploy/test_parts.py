@@ -11,7 +11,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.parts import ROOT, Part, PartFailed, Parts, alone
+from deploy.parts import (
+    LONGEST_PAUSE_SECONDS,
+    MOST_SHORT_LIVES,
+    ROOT,
+    Part,
+    PartFailed,
+    Parts,
+    alone,
+    pause_seconds,
+)
 
 UP = "print('up', flush=True); import time; time.sleep(60)"
 DEAF = "import signal; signal.signal(signal.SIGTERM, lambda *_: print('no', flush=True)); " + UP
@@ -40,7 +49,27 @@ def test_what_is_killed_is_started_again(parts: Parts, until: Callable[..., None
         assert parts.watch() == []
 
 
-def test_what_never_stays_up_ends_all_with_its_last_words(parts: Parts, until: Callable[..., None]) -> None:
+def test_the_pause_before_a_new_start_grows_while_a_part_does_not_stay_up(
+    parts: Parts, until: Callable[..., None]
+) -> None:
+    pauses = [pause_seconds(lives) for lives in range(MOST_SHORT_LIVES)]
+    assert pauses[0] == 0.0
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == LONGEST_PAUSE_SECONDS
+    with parts:
+        part = parts.start("one", "-c", "raise SystemExit(3)")
+        until(lambda: parts.watch() == [] and part.again_at is not None)
+        ended = part.process
+        assert parts.watch() == []
+        assert part.process is ended
+        part.again_at = 0.0
+        assert parts.watch() == ["one"]
+
+
+def test_what_never_stays_up_ends_all_with_its_last_words(
+    parts: Parts, until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.parts.LONGEST_PAUSE_SECONDS", 0.05)
     with parts:
         parts.start("one", "-c", "raise SystemExit('no such database')")
         with pytest.raises(PartFailed, match=r"(?s)one does not stay up.*no such database"):

@@ -215,6 +215,20 @@ def test_a_test_message_has_no_alert_and_removed_channels_are_given_up(conn: psy
     assert deliveries.abandon(conn, ["webhook"]) == 1
 
 
+def test_one_test_of_a_channel_waits_at_a_time(conn: psycopg.Connection) -> None:
+    assert deliveries.order_test(conn, "email")
+    assert deliveries.order_test(conn, "email") is None
+    assert deliveries.order_test(conn, "webhook")
+    taken = deliveries.take(conn, "email", 30.0)
+    assert taken is not None
+    deliveries.sent(conn, taken)
+    assert deliveries.order_test(conn, "email")
+    assert [(one.channel, one.state) for one in deliveries.latest(conn, 2)] == [
+        ("email", "pending"),
+        ("webhook", "pending"),
+    ]
+
+
 def test_one_monitor_leads_until_its_lease_is_over_or_it_steps_down(conn: psycopg.Connection) -> None:
     first, second = leader("email"), leader()
     assert pulse.lead(conn, first, 30.0)

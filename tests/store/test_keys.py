@@ -98,6 +98,45 @@ def test_a_key_leaves_use_once_and_comes_back(conn: psycopg.Connection, a_key: A
     assert the_key(conn).state == "disabled"
 
 
+def test_a_secret_is_replaced_and_the_ledger_hands_the_new_one_out(
+    conn: psycopg.Connection, vault: Vault, a_key: A
+) -> None:
+    key = a_key(conn, secret="hush")
+    keys.reject(conn, key, "401 from the service")
+    assert keys.rotate(conn, vault, key, "new")
+    assert (the_key(conn).state, the_key(conn).last_error) == ("active", None)
+    answer = ledger.reserve(conn, "registry", None, 1, 0.0)
+    assert isinstance(answer, Reservation)
+    assert vault.open(answer.secret) == "new"
+    assert not keys.rotate(conn, vault, key + 99, "another")
+
+
+def test_what_is_said_late_of_the_secret_before_does_not_count(
+    conn: psycopg.Connection, vault: Vault, a_key: A
+) -> None:
+    key = a_key(conn, secret="hush")
+    keys.rotate(conn, vault, key, "new")
+    for leave in (keys.reject, keys.exhaust):
+        assert not leave(conn, key, "late", fingerprint("hush"))
+        assert the_key(conn).state == "active"
+    assert keys.reject(conn, key, "401", fingerprint("new"))
+
+
+def test_two_keys_of_a_service_never_have_one_secret(
+    conn: psycopg.Connection, vault: Vault, a_key: A
+) -> None:
+    key, other = a_key(conn, label="main", secret="hush"), a_key(conn, label="other", secret="new")
+    for whose, secret, words in (
+        (key, "hush", "“main” has this"),
+        (key, "new", "“other” of the same service"),
+    ):
+        with pytest.raises(KeyTaken, match=words) as taken:
+            keys.rotate(conn, vault, whose, secret)
+        assert secret not in str(taken.value).replace("another", "")
+    assert a_key(conn, service="elsewhere", secret="free")
+    assert keys.rotate(conn, vault, other, "free")
+
+
 def test_a_key_shows_its_rest_and_what_it_used(conn: psycopg.Connection, clock: Any, a_key: A) -> None:
     a_key(conn, "10/s", "60/m")
     answer = ledger.reserve(conn, "registry", None, 4, 0.0)

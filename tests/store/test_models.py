@@ -106,6 +106,41 @@ WRONG: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         | {"waited_ms": 0, "took_ms": 0, "body_bytes": 0, "sent_at": NOW},
         [{"key_id": None}, {"verdict": "reused"}],
     ),
+    "person": (
+        {"email": "a@example.com", "role": "viewer"},
+        [
+            *({"email": "A@example.com"}, {"email": "nobody"}, {"role": "king"}, {"session_no": 0}),
+            {"password": "in the clear"},
+        ],
+    ),
+    "one_time_link": (
+        {"token": b"t" * 32, "expires_at": NOW},
+        [{"token": b"short"}, {"purpose": "anything"}],
+    ),
+    "sign_in_try": ({"subject": "a", "failures": 1, "last_at": NOW, "wait_until": NOW}, [{"failures": 0}]),
+    "alert_rule": (
+        {"name": "a", "meaning": "b", "advice": "c", "for_seconds": 0, "clear_seconds": 0},
+        [{"for_seconds": -1}, {"clear_seconds": -1}],
+    ),
+    "alert": (
+        {"rule": "a", "subject": "b", "severity": "info", "message": "c", "link": "/", "flaps": 0}
+        | {"seen_from": NOW, "last_seen_at": NOW},
+        [
+            *({"rule": ""}, {"subject": ""}, {"severity": "loud"}, {"link": "https://example.com"}),
+            *({"flaps": -1}, {"seen": -1}, {"resolved_at": NOW}, {"acknowledged_at": NOW}),
+            *({"told": -1, "told_at": NOW, "opened_at": NOW}, {"told": 1, "opened_at": NOW}),
+            *({"told": 1, "told_at": NOW}, {"muted_until": NOW, "mute_reason": "why"}),
+            {"muted_until": NOW, "mute_reason": "", "muted_by": "somebody"},
+        ],
+    ),
+    "delivery": (
+        {"channel": "email", "kind": "test"},
+        [
+            *({"channel": ""}, {"kind": "call", "alert_id": 1}, {"state": "lost"}, {"tries": -1}),
+            *({"state": "sent"}, {"kind": "opened"}),
+        ],
+    ),
+    "monitor": ({"counts_off": 0}, [{"only_row": False}, {"counts_off": -1}, {"name": "a"}]),
 }
 OTHERS = [(table, right | wrong) for table, (right, wrongs) in WRONG.items() for wrong in wrongs]
 
@@ -123,8 +158,12 @@ def insert(conn: psycopg.Connection, table: str, row: dict[str, Any]) -> None:
 def refused(conn: psycopg.Connection, a_list: A, a_key: A) -> Refused:
     """`refused(table, row)`: whether a CHECK refuses the row."""
     a_key(conn)
+    conn.execute("DELETE FROM monitor")  # its only row is there from the migrations on
     (account,) = conn.execute("SELECT id FROM account").fetchall()[0]
-    parents = {"job": {"list_id": a_list(conn)}}
+    ((person,),) = conn.execute(
+        "INSERT INTO person (email, role) VALUES ('parent@example.com', 'viewer') RETURNING id"
+    ).fetchall()
+    parents = {"job": {"list_id": a_list(conn)}, "one_time_link": {"person_id": person}}
     parents |= {table: {"account_id": account} for table in ("allowance", "key")}
 
     def is_refused(table: str, row: dict[str, Any]) -> bool:
@@ -133,6 +172,8 @@ def refused(conn: psycopg.Connection, a_list: A, a_key: A) -> Refused:
                 insert(conn, table, row | parents.get(table, {}))
         except psycopg.errors.CheckViolation:
             return True
+        except psycopg.errors.ForeignKeyViolation:
+            return False
         return False
 
     return is_refused

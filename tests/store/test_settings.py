@@ -80,10 +80,26 @@ def test_another_database_is_refused_without_showing_its_password(url: str) -> N
     assert "hidden" not in line
 
 
-def test_a_password_that_spoils_the_url_is_not_shown() -> None:
-    line = refusal(DATABASE_URL="postgresql://me:hidden%zz@db/x")
+@pytest.mark.parametrize(
+    "password", ["hidden%zz", "hid@hidden", "hid/hidden", "@hidden", "/hidden/", "hidden@", "hid/hid@hidden"]
+)
+def test_a_password_that_spoils_the_url_is_not_shown(password: str) -> None:
+    line = refusal(DATABASE_URL=f"postgresql://me:{password}@db/x")
     assert "percent-encoded" in line
-    assert "hidden" not in line
+    assert "hid" not in line
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:p%40w%2F@db:5432/x?application_name=a@b",
+        "postgresql:///x?host=/var/run/postgresql",
+        "postgresql://%2Fvar%2Frun%2Fpostgresql/x",
+        "postgresql://me@one:5432,two:5433/x?target_session_attrs=read-write",
+    ],
+)
+def test_what_is_written_as_it_should_be_is_taken(url: str) -> None:
+    assert read({"DATABASE_URL": url}).database_url == url
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1", "80a", "8_000", "８０００", "1e3"])

@@ -160,7 +160,7 @@ def test_hostile_text_is_text(
     alerts.acknowledge(web, alert_id, hostile)
     web.execute("UPDATE delivery SET channel = %(x)s, last_error = %(x)s", {"x": hostile})
     web.execute("UPDATE monitor SET channels = %s", ([hostile],))
-    for path in ("/alerts", f"/alerts/{alert_id}", "/"):
+    for path in ("/alerts", f"/alerts/{alert_id}", "/alerts/rules", "/alerts/channels", "/"):
         assert is_text(operator.get(path).text) or path == "/"
         assert "<script>alert" not in operator.get(path).text
     resolve(web, alert_id)
@@ -199,6 +199,61 @@ def test_what_is_only_watched_so_far_is_no_alert(web: psycopg.Connection, viewer
     alerts.watch(web, [Found("r", "s", Severity.CRITICAL, "not yet", "/")], datetime.now(UTC))
     assert "not yet" not in viewer.get("/alerts").text
     assert viewer.get("/alerts/1").status_code == 404
+
+
+# Rules and channels.
+
+
+def test_every_rule_is_shown_with_meaning_times_advice_and_what_is_open(
+    web: psycopg.Connection, viewer: FlaskClient, an_alert: Alert
+) -> None:
+    rules = [RuleText(f"rule_{n}", f"Meaning {n}.", f"Advice {n}.", 30 * n, 300) for n in range(25)]
+    alert_rules.keep(web, rules)
+    an_alert(rule="rule_2")
+    page = viewer.get("/alerts/rules").text
+    assert "25 rules" in page
+    for n in (0, 2, 24):
+        row = re.findall(rf'<tr id="rule-rule_{n}">(.*?)</tr>', page)[0]
+        assert f"Meaning {n}." in row
+        assert f"Advice {n}." in row
+        assert {0: "at once", 2: "1 m 00 s", 24: "12 m"}[n] in row
+        assert ('href="/alerts">1<' in row) == (n == 2)
+
+
+def test_before_a_monitor_ran_there_are_no_rules(web: psycopg.Connection, viewer: FlaskClient) -> None:
+    assert "No rules are known yet." in viewer.get("/alerts/rules").text
+
+
+def test_channels_show_what_became_of_their_last_message_and_are_tested(
+    web: psycopg.Connection, operator: FlaskClient, an_alert: Alert, post: Post, notices: Notices
+) -> None:
+    page = operator.get("/alerts/channels").text
+    assert "Nobody is told." in page
+    assert "SMTP_URL" in page
+    assert "Send a test" not in page
+    web.execute("UPDATE monitor SET channels = '{email}'")
+    alert_id = an_alert()
+    taken = deliveries.take(web, "email", 60)
+    assert taken is not None
+    deliveries.failed(web, taken, "the mail server said 550", pause_seconds=60, give_up_seconds=0)
+    said = notices(operator, post(operator, "/alerts/channels/email/test"))
+    assert "The monitor will send a test by email." in said
+    page = operator.get("/alerts/channels").text
+    for words in (f"alert {alert_id}, opened</a>", "not sent", "the mail server said 550", "a test", "waits"):
+        assert words in page
+    again = notices(operator, post(operator, "/alerts/channels/email/test"))
+    assert "a test by email waits to be sent" in again
+    assert post(operator, "/alerts/channels/webhook/test").status_code == 404
+    assert [one.kind for one in deliveries.latest(web, 9)] == ["test", "opened"]
+
+
+def test_a_viewer_sees_channels_and_tests_none(
+    web: psycopg.Connection, viewer: FlaskClient, post: Post
+) -> None:
+    web.execute("UPDATE monitor SET channels = '{email}'")
+    assert "hx-post" not in viewer.get("/alerts/channels").text
+    assert post(viewer, "/alerts/channels/email/test").status_code == 403
+    assert deliveries.latest(web, 9) == []
 
 
 # What the rest of the console says.

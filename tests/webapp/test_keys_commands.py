@@ -177,3 +177,50 @@ def test_after_reseal_the_old_master_key_is_not_needed(
     assert both("keys", "reseal").stdout == "1 secret encrypted with the first master key.\n"
     assert "cannot be opened" not in alone("doctor").stdout
     assert "cannot be opened" in run("doctor").stdout
+
+
+def test_a_key_gets_another_secret_from_standard_input_and_is_in_use(
+    run: Run, committed: psycopg.Connection
+) -> None:
+    run("keys", "add", "companies_house", "--label", "main", stdin=b"before")
+    committed.execute("UPDATE key SET state = 'invalid', last_error = 'no'")
+    done = run("keys", "rotate", "companies_house", "main", stdin=b" " + SECRET + b"\n")
+    assert "“main” has a new secret and is in use; it was invalid." in done.output
+    assert SECRET.decode() not in done.output + _dump(committed)
+    (key,) = json.loads(run("keys", "list", "--json").stdout)
+    assert (key["state"], key["last_error"]) == ("active", None)
+    assert f"Fingerprint …{key['fingerprint']}" in done.output
+
+
+def test_a_secret_that_cannot_replace_another_is_refused_in_one_line(run: Run) -> None:
+    for label, secret in (("main", b"one"), ("other", b"two")):
+        run("keys", "add", "companies_house", "--label", label, stdin=secret)
+    rotate = ("keys", "rotate", "companies_house")
+    assert_refused(run(*rotate, "main", stdin=b"two"), "“other” of the same service has this secret")
+    assert_refused(run(*rotate, "main", stdin=b"one"), "“main” has this secret already")
+    assert_refused(run(*rotate, "main", stdin=b" "), "The secret is empty")
+    assert_refused(run(*rotate, "gone", stdin=SECRET), "has no key “gone”")
+
+
+@pytest.mark.parametrize(
+    ("service", "limits", "usual"),
+    [
+        (SEC, ["11/s"], "8/s"),
+        (SEC, ["8/s", "400/m"], None),
+        ("companies_house", ["10/s"], "600/5m"),
+        ("companies_house", ["10/s", "600/5m"], None),
+        ("companies_house", ["601/5m"], "600/5m"),
+        ("companies_house", ["2/s"], None),
+    ],
+)
+def test_a_limit_above_the_usual_one_is_warned_of_and_kept(
+    run: Run, service: str, limits: list[str], usual: str | None
+) -> None:
+    options = [part for limit in limits for part in ("--limit", limit)]
+    secret = b"Example Ltd data@example.com" if service == SEC else SECRET
+    added = run("keys", "add", service, "--label", "main", *options, stdin=secret)
+    assert added.exit_code == 0
+    assert ("above the usual limit" in added.stderr) == (usual is not None)
+    assert f", {usual}: it may" in added.stderr or usual is None
+    (key,) = json.loads(run("keys", "list", "--json").stdout)
+    assert key["limits"] == limits

@@ -5,17 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import stat
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import openpyxl
 import psycopg
 import pytest
 from click.testing import Result
 
-from store import database, lists
+from store import claims, database, lists, workers
+from store.workers import Identity
 from webapp.commands import progress
 
 Run = Callable[..., Result]
@@ -427,3 +430,38 @@ def test_a_fresh_retry_and_a_refresh_drop_what_was_kept(
         "1 job sent back. The service will be asked again."
     )
     assert committed.execute(kept).fetchall() == []
+
+
+def test_status_says_in_one_line_why_nothing_moves(
+    run: Run, companies: Path, committed: psycopg.Connection
+) -> None:
+    def why() -> str:
+        lines = run("lists", "status", "UK").stdout.splitlines()
+        found = [line.strip() for line in lines if "Nothing moves" in line]
+        assert len(found) <= 1
+        return found[0].removeprefix("Nothing moves: ") if found else ""
+
+    import_list(run, companies)
+    assert why() == "no worker is running. Start one: python -m worker"
+    who = Identity(uuid4(), "test · 0001", "test", 1, "0", None, [UK], 8)
+    workers.register(committed, who, 60)
+    assert why() == f"there is no key of {UK}. Add one: flask keys add {UK} --label NAME"
+    add_key(run)
+    assert why() == ""
+    committed.execute("UPDATE account SET rest_until = extract(epoch FROM now()) + 900")
+    assert re.fullmatch(r"keys rest until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", why())
+    committed.execute("UPDATE account SET rest_until = 0")
+    committed.execute("UPDATE key SET state = 'invalid'")
+    assert why() == f"no key of {UK} is usable. See why: flask keys list"
+    committed.execute("UPDATE key SET state = 'active'")
+    committed.execute("UPDATE service SET rest_until = now() + interval '15 minutes'")
+    assert why().startswith("the service rests until 2")
+    committed.execute("UPDATE job SET run_at = now() + interval '1 day'")
+    assert why().startswith("its first job starts at 2")
+    run("lists", "pause", "UK")
+    assert why() == "the list is paused. To go on: flask lists resume UK"
+    committed.execute("UPDATE list SET state = 'active'")
+    committed.execute("UPDATE job SET run_at = now()")
+    committed.execute("UPDATE service SET rest_until = now()")
+    claims.claim(committed, who.id, UK, None, n=1, soon_seconds=5.0)
+    assert why() == ""

@@ -63,6 +63,17 @@ def test_upgrade_without_the_right_to_make_tables_says_who_must_own_the_database
         conn.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
 
 
+@pytest.mark.parametrize("command", ["upgrade", "downgrade"])
+def test_a_schema_that_this_program_does_not_know_is_left_alone_with_what_to_do(
+    flask: Flask, dsn: str, command: str
+) -> None:
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+        said = f"schema is 9999, newer than this program's {SCHEMA}. Install the newer program"
+        assert_refused(flask("db", command, DATABASE_URL=dsn), said, "Nothing was changed.")
+        assert conn.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
+
+
 @pytest.mark.parametrize("command", [("db", "upgrade"), ("lists", "status"), ("keys", "list")])
 def test_a_database_that_does_not_answer_is_one_line_without_the_password(
     flask: Flask, command: tuple[str, ...]

@@ -380,11 +380,11 @@ def test_a_database_that_is_away_loses_what_was_said_of_a_key_and_nothing_else(
     register.said["bad-secret"] = (401, "", {})
     real, tries = keys.reject, []
 
-    def reject(conn: psycopg.Connection, key_id: int, message: str) -> bool:
+    def reject(conn: psycopg.Connection, key_id: int, message: str, mark: str) -> bool:
         tries.append(key_id)
         if len(tries) == 1:
             raise psycopg.OperationalError("gone")
-        return real(conn, key_id, message)
+        return real(conn, key_id, message, mark)
 
     monkeypatch.setattr(keys, "reject", reject)
     with pytest.raises(PutBack, match="no_key"):

@@ -1,4 +1,4 @@
-"""`flask keys`: add, list, disable and enable the services' keys. A secret goes in and never comes out."""
+"""`flask keys`: add, list, rotate, disable, enable keys. A secret goes in and never comes out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from store.settings import Settings
 from store.vault import Locked, Vault, fingerprint
 from webapp.commands.console import Group, counted, name_of, print_json, shown, table, warn
 from webapp.database import connection
-from webapp.key_defaults import LONGEST_SECRET, default_account, usual_limits
+from webapp.key_defaults import LONGEST_SECRET, above_usual, default_account, usual_limits
 from webapp.uploads import service_named
 
 LABEL = click.argument("label", callback=name_of("label"))
@@ -62,6 +62,8 @@ def add(service: str, label: str, given: tuple[str, ...], account: str | None, k
                 account=account,
                 key_set=key_set,
             )
+    if usual := above_usual(chosen, asked):
+        warn(f"this is above the usual limit of {asked.title}, {usual}: it may answer 429 or ban the key.")
     _say_limits(asked, chosen, is_given=bool(wanted), sharing=[k for k in there if k.account == account])
     click.echo(
         f"Saved. This was the last time the secret could be seen. Fingerprint …{fingerprint(secret)[-4:]}."
@@ -108,6 +110,24 @@ def list_keys(as_json: bool) -> None:
         )
     else:
         click.echo("No keys yet. Add one: flask keys add SERVICE --label NAME")
+
+
+@keys.command(short_help="Give a key another secret.")
+@click.argument("service")
+@LABEL
+def rotate(service: str, label: str) -> None:
+    """Give a key another secret, read from standard input or asked for on a terminal; it is in use then."""
+    asked = service_named(service)
+    settings: Settings = current_app.extensions["database"].settings
+    vault = Vault(settings.master_keys())
+    with connection() as conn:
+        key = _found(conn, service, label)
+        secret = _read_secret(asked)
+        if not store.rotate(conn, vault, key.id, secret):
+            raise click.ClickException(f"The key “{label}” is gone. Nothing was changed.")
+    was = f"; it was {key.state}" if not key.is_usable else ""
+    click.echo(f"“{shown(label)}” has a new secret and is in use{was}.")
+    click.echo(f"This was the last time the secret could be seen. Fingerprint …{fingerprint(secret)[-4:]}.")
 
 
 @keys.command()
@@ -159,17 +179,19 @@ def _read_secret(service: Service) -> str:
         try:
             secret = given.decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise click.ClickException("The secret is not text. Nothing was added.") from None
+            raise click.ClickException("The secret is not text. Nothing was changed.") from None
     secret = secret.strip()
     if not secret:
-        raise click.ClickException("Nothing was added. The secret is empty; it is read from standard input.")
+        raise click.ClickException(
+            "Nothing was changed. The secret is empty; it is read from standard input."
+        )
     if len(secret) > LONGEST_SECRET:
         raise click.ClickException(
-            f"The secret is longer than {LONGEST_SECRET:,} characters. Nothing was added."
+            f"The secret is longer than {LONGEST_SECRET:,} characters. Nothing was changed."
         )
     wrong = service.check_secret(secret)
     if wrong:
-        raise click.ClickException(f"Nothing was added. {wrong}")
+        raise click.ClickException(f"Nothing was changed. {wrong}")
     return secret
 
 

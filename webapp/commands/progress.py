@@ -18,6 +18,7 @@ from store import lists, tally
 from store.lists import ListSeen
 from store.states import Outcome, Status
 from store.tally import Count
+from webapp.commands import waiting
 from webapp.commands.console import counted, print_json, shown, table, typed
 from webapp.display import exact, iso
 
@@ -67,6 +68,7 @@ def show(conn: psycopg.Connection, found: Sequence[ListSeen], *, in_detail: bool
         print_json([_as_json(*pair) for pair in seen])
     elif in_detail:
         describe(*seen[0])
+        _say_if_still(conn, *seen[0])
     elif seen:
         table(
             ("List", "Service", "State", *(_word(status) for status in Status), "Rejected"),
@@ -98,6 +100,12 @@ def describe(one: ListSeen, of: Counts) -> None:
     if one.rejects:
         rejected = counted(one.rejects, "line")
         click.echo(f"  {rejected} of the file rejected: flask lists rejects {typed(one.name)}")
+
+
+def _say_if_still(conn: psycopg.Connection, one: ListSeen, of: Counts) -> None:
+    stops = waiting.why(conn, one, of.rows["pending"], of.rows["in_progress"])
+    if stops:
+        click.echo(f"  Nothing moves: {stops}")
 
 
 def watch(conn: psycopg.Connection, one: ListSeen) -> None:

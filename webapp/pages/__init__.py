@@ -12,6 +12,7 @@ from webapp.pages import (
     health,
     job,
     jobs,
+    key_secrets,
     keys,
     list_files,
     list_uploads,
@@ -32,6 +33,7 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     health.blueprint,
     job.blueprint,
     keys.blueprint,
+    key_secrets.blueprint,
     workers.blueprint,
     alerts.blueprint,
 )

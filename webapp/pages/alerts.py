@@ -10,7 +10,7 @@ from flask_wtf import FlaskForm
 from wtforms import SelectChoice, SelectField, StringField
 from wtforms.validators import DataRequired, Length
 
-from store import alerts
+from store import alerts, deliveries, pulse
 from store.alerts import AlertSeen
 from store.people import Role
 from webapp.access import needs, person
@@ -38,6 +38,33 @@ class Mute(FlaskForm):  # type: ignore[misc]
 def index() -> str:
     """Open alerts, or those that were resolved last."""
     return render_page("alerts/index.html", "alerts", {"show": request.args.get("show", "")})
+
+
+@blueprint.get("/alerts/rules")
+def rules() -> str:
+    """What the monitor looks for."""
+    return render_page("alerts/rules.html", "alerts.rules")
+
+
+@blueprint.get("/alerts/channels")
+def channels() -> str:
+    """Who is told, and whether it arrives."""
+    return render_page("alerts/channels.html", "alerts.channels")
+
+
+@blueprint.post("/alerts/channels/<name>/test")
+@needs(Role.OPERATOR)
+def test(name: str) -> ResponseReturnValue:
+    """Let the monitor send a message through a channel that it tells."""
+    with page_connection() as conn:
+        if name not in pulse.see(conn).channels:
+            abort(404)
+        ordered = deliveries.order_test(conn, name)
+    if ordered is None:
+        flash(f"Nothing was changed: a test by {name} waits to be sent.")
+    else:
+        flash(f"The monitor will send a test by {name}. What became of it is shown here.")
+    return go_to("/alerts/channels")
 
 
 @blueprint.get(ONE)

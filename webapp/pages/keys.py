@@ -30,7 +30,7 @@ from webapp.access import needs, person
 from webapp.answers import go_to
 from webapp.database import page_connection
 from webapp.formats import duration
-from webapp.key_defaults import default_account, usual_limits, wrong_with
+from webapp.key_defaults import above_usual, default_account, usual_limits, wrong_with
 from webapp.panels.polling import render_page
 
 blueprint = Blueprint("keys", __name__)
@@ -106,6 +106,12 @@ def _seconds_until(naive: datetime) -> float:
     return (naive.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
 
 
+def vault() -> Vault:
+    """What seals secrets here. Raises `BadSetting` when there is no master key."""
+    settings: Settings = current_app.extensions["database"].settings
+    return Vault(settings.master_keys())
+
+
 def given_limits(text: str) -> list[Limit]:
     """Limits between commas. Raises `BadLimit`."""
     return [limits.parse(part) for part in text.split(",") if part.strip()]
@@ -134,13 +140,14 @@ def add() -> ResponseReturnValue:
         return _form(form), 422
     mark = fingerprint(form.secret.data)[-4:]
     flash(f"Saved. This was the last time the secret could be seen. Fingerprint …{mark}.")
+    service = SERVICES[form.service.data]
+    if (chosen := given_limits(form.limits.data)) and (usual := above_usual(chosen, service)):
+        flash(f"Its limit is above the usual one of {service.title}, {usual}.")
     return go_to(f"/keys/{key_id}")
 
 
 def _add(form: NewKey) -> int | None:
     """The new key's id; None: the form's fields say why not."""
-    settings: Settings = current_app.extensions["database"].settings
-    vault = Vault(settings.master_keys())
     service = SERVICES[form.service.data]
     with page_connection() as conn, conn.transaction():
         there = [key for key in keys.see(conn) if key.service == service.name]
@@ -148,7 +155,7 @@ def _add(form: NewKey) -> int | None:
         try:
             return keys.add(
                 conn,
-                vault,
+                vault(),
                 service=service.name,
                 label=form.label.data,
                 secret=form.secret.data,
@@ -170,7 +177,7 @@ def _form(form: NewKey) -> str:
 @blueprint.get(ONE)
 def show(key_id: int) -> str:
     """One key."""
-    return _page(_found(key_id), Rest(formdata=None))
+    return _page(found(key_id), Rest(formdata=None))
 
 
 def _page(key: Headroom, rest: Rest) -> str:
@@ -182,7 +189,7 @@ def _page(key: Headroom, rest: Rest) -> str:
 @needs(Role.OPERATOR)
 def disable(key_id: int) -> ResponseReturnValue:
     """Take the key out of use."""
-    done = f"Disabled. No call is made under “{_found(key_id).label}” from now on."
+    done = f"Disabled. No call is made under “{found(key_id).label}” from now on."
     return _act(key_id, lambda: _steer(keys.disable, key_id), done)
 
 
@@ -190,14 +197,14 @@ def disable(key_id: int) -> ResponseReturnValue:
 @needs(Role.OPERATOR)
 def enable(key_id: int) -> ResponseReturnValue:
     """Take the key into use again, also one that was rejected or exhausted."""
-    return _act(key_id, lambda: _steer(keys.enable, key_id), f"“{_found(key_id).label}” is in use again.")
+    return _act(key_id, lambda: _steer(keys.enable, key_id), f"“{found(key_id).label}” is in use again.")
 
 
 @blueprint.post(ONE + "/test")
 @needs(Role.OPERATOR)
 def test(key_id: int) -> ResponseReturnValue:
     """Let a worker make one call under the key. This process cannot: it never sees the secret."""
-    key = _found(key_id)
+    key = found(key_id)
     with page_connection() as conn:
         ordered = key_tests.order(conn, key_id, SERVICES[key.service].probe)
     if ordered:
@@ -213,7 +220,7 @@ def test(key_id: int) -> ResponseReturnValue:
 @needs(Role.OPERATOR)
 def rest(key_id: int) -> ResponseReturnValue:
     """Let the key's account rest for exactly so long, also when that is shorter than it rests now."""
-    key, form = _found(key_id), Rest()
+    key, form = found(key_id), Rest()
     if not form.validate():
         return _page(key, form), 422
     who = person()
@@ -226,7 +233,7 @@ def rest(key_id: int) -> ResponseReturnValue:
 @needs(Role.OPERATOR)
 def end_rest(key_id: int) -> ResponseReturnValue:
     """End the rest of the key's account."""
-    return _act(key_id, lambda: _steer(ledger.end_rest, key_id), f"“{_found(key_id).label}” rests no more.")
+    return _act(key_id, lambda: _steer(ledger.end_rest, key_id), f"“{found(key_id).label}” rests no more.")
 
 
 @blueprint.post("/keys/services/<service>/try")
@@ -247,7 +254,7 @@ def _act(key_id: int, act: Callable[[], bool], done: str) -> ResponseReturnValue
     if act():
         flash(done)
     else:
-        key = _found(key_id)
+        key = found(key_id)
         flash(f"Nothing was changed: “{key.label}” is {'rejected' if key.state == 'invalid' else key.state}.")
     return go_to(f"/keys/{key_id}")
 
@@ -257,7 +264,8 @@ def _steer(change: Callable[..., bool], *arguments: object) -> bool:
         return change(conn, *arguments)
 
 
-def _found(key_id: int) -> Headroom:
+def found(key_id: int) -> Headroom:
+    """The key, or the answer that there is no such page."""
     with page_connection() as conn:
-        found = [key for key in keys.headroom(conn) if key.id == key_id]
-    return found[0] if found else abort(404)
+        one = [key for key in keys.headroom(conn) if key.id == key_id]
+    return one[0] if one else abort(404)

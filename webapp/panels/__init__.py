@@ -36,6 +36,8 @@ PANELS: Mapping[str, Panel] = {
     "worker": Panel(workers.worker, "workers/_worker.html", args=("worker",)),
     "alerts": Panel(alerts.alerts, "alerts/_alerts.html", args=("show",)),
     "alert": Panel(alerts.alert, "alerts/_alert.html", args=("alert",)),
+    "alert_rules": Panel(alerts.rules, "alerts/_rules.html", least_seconds=15.0),
+    "alert_channels": Panel(alerts.channels, "alerts/_channels.html", least_seconds=2.0),
 }
 
 # Every page has these two; what stands before the first dot of a page's name is its place in the bar.
@@ -55,6 +57,8 @@ PAGES: Mapping[str, tuple[str, ...]] = {
     "workers.one": ("worker",),
     "alerts": ("alerts",),
     "alerts.one": ("alert",),
+    "alerts.rules": ("alert_rules",),
+    "alerts.channels": ("alert_channels",),
 }
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from werkzeug.exceptions import NotFound
 
+from store import alert_rules, deliveries
 from store import alerts as store
-from store import deliveries
 from store.alerts import AlertSeen
 from store.deliveries import DeliverySeen
 from webapp.panels.panel import Args, id_of
 from webapp.questions import Look
 
 MOST_RESOLVED = 100
+MOST_DELIVERIES = 30
 
 
 def alerts(look: Look, args: Args) -> Mapping[str, Any]:
@@ -43,6 +44,26 @@ def alert(look: Look, args: Args) -> Mapping[str, Any]:
     if one is None:
         raise NotFound
     return {"alert": one, "told": _told(look, [one])[one.id], "monitor": look.monitor}
+
+
+def rules(look: Look, _args: Args) -> Mapping[str, Any]:
+    """What does the monitor look for, from when on is it an alert, and what is to be done then?"""
+    return {
+        "rules": alert_rules.see(look.conn),
+        "open": len(look.alerts),
+        "open_by_rule": Counter(one.rule for one in look.alerts),
+    }
+
+
+def channels(look: Look, _args: Args) -> Mapping[str, Any]:
+    """Who is told, and does it arrive?"""
+    return {
+        "channels": look.monitor.channels,
+        "last": {one.channel: one for one in deliveries.last_of_channels(look.conn)},
+        "deliveries": deliveries.latest(look.conn, MOST_DELIVERIES),
+        "most": MOST_DELIVERIES,
+        "open": len(look.alerts),
+    }
 
 
 def _told(look: Look, shown: list[AlertSeen]) -> Mapping[int, list[DeliverySeen]]:

@@ -9,11 +9,10 @@ from typing import Any
 from services.causes import CAUSES, Advice, Cause
 from store import lists, tally
 from store.lists import ListSeen
-from webapp.forecast import LOOK_BACK_MINUTES, due, held_back, pace, ready
+from webapp.forecast import LOOK_BACK_MINUTES
 from webapp.job_filters import number_in
-from webapp.needs import title_of
 from webapp.panels.panel import Args
-from webapp.panels.running import Row
+from webapp.panels.running import Row, row
 from webapp.questions import Counts, Look
 
 MOST_OPEN = 300
@@ -85,12 +84,4 @@ def _counts(look: Look, ids: Sequence[int]) -> dict[int, Counts]:
 def _rows(look: Look, seen: Sequence[ListSeen]) -> list[Row]:
     ids = [one.id for one in seen]
     jobs, minutes = _counts(look, ids), tally.pace(look.conn, ids, LOOK_BACK_MINUTES)
-    rows = []
-    for one in seen:
-        its, speed, crew = jobs[one.id], pace(minutes[one.id], look.as_of), look.crew(one.service)
-        held = held_back(one.state, its.left, crew, start_at=one.start_at, now=look.as_of)
-        moves = one.state == "active" and crew.can_move and (held is None or held.until is None)
-        when = ready(its.left, its.ended, speed, look.as_of) if moves else None
-        late = due(one.due_by, its.left, when, look.as_of)
-        rows.append(Row(one, title_of(one.service), its, speed, when, held, late))
-    return rows
+    return [row(look, one, jobs[one.id], minutes[one.id]) for one in seen]

@@ -11,7 +11,7 @@ from typing import Any
 from store import tally
 from store.lists import ListSeen
 from store.tally import Minute
-from webapp.forecast import Due, Held, Pace, Ready, due, held_back, pace, ready
+from webapp.forecast import Due, Held, Minutes, Pace, Ready, due, held_back, pace, ready
 from webapp.needs import title_of
 from webapp.panels.panel import Args
 from webapp.questions import Counts, Look
@@ -21,7 +21,7 @@ LATE_SECONDS = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A list on the dashboard."""
+    """A list as a page shows it."""
 
     of: ListSeen
     service: str
@@ -67,15 +67,15 @@ def last_ready(look: Look) -> datetime | None:
 
 
 def _rows(look: Look) -> list[Row]:
-    return [_row(look, one) for one in look.lists]
+    return [row(look, one, look.by_list[one.id], look.minutes[one.id]) for one in look.lists]
 
 
-def _row(look: Look, one: ListSeen) -> Row:
-    jobs = look.by_list[one.id]
-    speed = pace(look.minutes[one.id], look.as_of)
-    held = held_back(one.state, jobs.left, look.crew(one.service), start_at=one.start_at, now=look.as_of)
-    will_move = one.state == "active" and (held is None or held.until is None)
-    when = ready(jobs.left, jobs.ended, speed, look.as_of) if will_move else None
+def row(look: Look, one: ListSeen, jobs: Counts, minutes: Minutes) -> Row:
+    """A list with its pace, when it will be ready, and what holds it back."""
+    speed, crew = pace(minutes, look.as_of), look.crew(one.service)
+    held = held_back(one.state, jobs.left, crew, start_at=one.start_at, now=look.as_of)
+    moves = one.state == "active" and crew.can_move and (held is None or held.until is None)
+    when = ready(jobs.left, jobs.ended, speed, look.as_of) if moves else None
     late = due(one.due_by, jobs.left, when, look.as_of)
     return Row(one, title_of(one.service), jobs, speed, when, held, late)
 
