@@ -40,13 +40,15 @@ class Get:
     """One request to a service. `host` is a name in the service's `hosts`, not an address.
 
     The fingerprint covers what is asked and never who asks: the same question under another key is the
-    same question, and its kept answer is used again.
+    same question, and its kept answer is used again. `tokens`: what the answer is thought to cost at most,
+    for services that count tokens; it is no part of the question.
     """
 
     path: str
     params: tuple[tuple[str, str], ...] = ()
     host: str = "api"
     accept: str = "application/json"
+    tokens: int = 0
 
     @property
     def fingerprint(self) -> bytes:

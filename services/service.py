@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from services.extraction import Company, Extraction, Options
+from services.extraction import Answer, Company, Extraction, Options
 from services.verdicts import Judge
 
 
@@ -48,6 +48,7 @@ class Service:
     Without `needs_key` the service has no keys and no limits: its jobs run as fast as workers can.
     `probe` is the number of a company that the service surely knows: a key is tested by asking for it.
     `identify` turns what people write into a company number or raises `services.companies.BadNumber`.
+    `tokens_of` says what an answer has cost, for services that count tokens; None: the answer does not say.
     """
 
     name: str
@@ -64,4 +65,5 @@ class Service:
     probe: str
     shared_limits: bool = False
     needs_key: bool = True
+    tokens_of: Callable[[Answer], int | None] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)

@@ -25,12 +25,16 @@ FENCE = """
 CLAIM = f"""
 WITH {HEADROOM},
 held AS MATERIALIZED (  -- by its own index: joined first, an import not yet analyzed is read as a whole
-    SELECT list_id, worker FROM job WHERE status = 'in_progress'),
-room AS MATERIALIZED (  -- jobs that need keys of another set take none of this headroom
-    SELECT greatest(0, least(%(n)s, CASE WHEN %(keyless)s THEN %(n)s ELSE headroom.permits - (
+    SELECT list_id, worker, claimed_at FROM job WHERE status = 'in_progress'),
+-- Less what waits for a permit: the asker knows its own, of others it is what they have claimed lately. Jobs
+-- that need keys of another set take none of this headroom.
+room AS MATERIALIZED (
+    SELECT greatest(0, least(%(n)s, CASE WHEN %(keyless)s THEN %(n)s ELSE headroom.permits - %(waiting)s - (
         SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker w ON w.id = h.worker
-        WHERE l.service = %(service)s AND (%(key_set)s::text IS NULL OR w.key_set IS NULL
-                                           OR w.key_set = %(key_set)s)) END))::int AS jobs FROM headroom),
+        WHERE l.service = %(service)s AND h.worker <> %(worker)s
+          AND h.claimed_at > clock_timestamp() - %(soon)s * interval '1 second'
+          AND (%(key_set)s::text IS NULL OR w.key_set IS NULL OR w.key_set = %(key_set)s)) END))::int AS jobs
+    FROM headroom),
 test AS MATERIALIZED (  -- of keys, first: each runs under its own key, whatever the others have room for
     SELECT j.id, l.run_seconds FROM list l JOIN service s ON s.name = l.service
     JOIN key k ON k.id = l.key_id JOIN account a ON a.id = k.account_id CROSS JOIN LATERAL (
@@ -187,12 +191,16 @@ def claim(
     *,
     n: int,
     soon_seconds: float,
+    waiting: int = 0,
+    tokens: float = 0.0,
     locked: Collection[bytes] = (),
     keyless: bool = False,
 ) -> Claimed:
     """Take up to `n` due jobs of the service, and no more than its usable keys have headroom for.
 
-    Headroom: the permits that the worker's keys will have within `soon_seconds`, less the jobs in progress.
+    Headroom: the permits that the worker's keys will have within `soon_seconds`, less the jobs that wait for
+    one. `waiting`: how many of its own do. Others' jobs are taken to wait when they were claimed that lately;
+    what they have held for longer, they count themselves. `tokens`: what a call is thought to cost.
     `locked`: secrets, as they are stored, that the worker cannot open; their keys are not the worker's.
     `keyless`: the service is asked without a key, and nothing but `n` bounds the batch.
     """
@@ -202,6 +210,8 @@ def claim(
         "key_set": key_set,
         "n": n,
         "soon": soon_seconds,
+        "waiting": waiting,
+        "tokens": tokens,
         "locked": list(locked),
         "keyless": keyless,
     }

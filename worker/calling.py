@@ -83,10 +83,17 @@ class Caller:
     def _attempt(self, work: Work, call: Get, occurrence: int) -> Answer | None:
         """One request under one permit; None: the key was at fault, or it must not be sent; look again."""
         taken: list[Sent] = []
+        under_way: list[Permit] = []
         waiting_since = time.monotonic()
 
+        def give_back() -> None:
+            while under_way:
+                self.permits.done(under_way.pop())
+
         def authorize() -> Mapping[str, str]:
-            permit = self.permits.take(work)
+            give_back()  # what was sent before this one has come to nothing
+            permit = self.permits.take(work, call.tokens)
+            under_way.append(permit)
             if work.claim.losses:
                 self._look_again(work, call, occurrence, permit)
             taken.append(Sent(permit, time.monotonic()))
@@ -97,6 +104,8 @@ class Caller:
             came = self.http.get(url, call, authorize, seconds=work.deadline - waiting_since)
         except _NotNow:
             return None
+        finally:
+            give_back()
         verdict = self._judge(came)
         if not taken:
             raise CallFailed("service_unreachable", getattr(verdict, "message", ""))
@@ -142,7 +151,9 @@ class Caller:
         match verdict:
             case Usable():
                 assert isinstance(came, Received)  # noqa: S101 - only what was received is judged usable
-                return Answer(came.status, came.body, _kept(came.headers))
+                answer = Answer(came.status, came.body, _kept(came.headers))
+                self._correct(permit, answer)
+                return answer
             case KeyRests(seconds, message):
                 words = self._clean(message, permit) or "rate limited"
                 self._steer(ledger.rest_account, permit.account_id, _rest_seconds(seconds), words)
@@ -166,6 +177,19 @@ class Caller:
                 raise CallFailed(cause, self._clean(message, permit) or CAUSES[cause].meaning)
             case _:
                 assert_never(verdict)
+
+    def _correct(self, permit: Permit, answer: Answer) -> None:
+        """Have the ledger count what the answer has cost instead of what it was thought to cost."""
+        if not permit.counts_tokens or self.service.tokens_of is None:
+            return
+        actual = self.service.tokens_of(answer)
+        if actual is None or actual == permit.tokens:
+            return
+        try:
+            with self.connections() as conn:
+                ledger.correct(conn, permit.account_id, permit.at, estimated=permit.tokens, actual=actual)
+        except psycopg.OperationalError as error:
+            log.warning("the database is away, tokens stay as they were estimated: %s", error)
 
     def _steer(self, change: Callable[..., bool], *arguments: object) -> None:
         """Tell everybody what the answer said of the key or the service; the first one to say it logs it."""

@@ -33,13 +33,15 @@ class PutBack(Stopped):
 class Work:
     """One claim and what was kept for its job. `lost` and `halt` are set from other threads.
 
-    `is_believed` says whether the worker's lease still holds as far as the worker can know.
+    `is_believed` says whether the worker's lease still holds as far as the worker can know. `waits`: the job
+    has no permit yet, or stands in line for the next one; what it does with a permit in hand may take long.
     """
 
     claim: Claim
     stored: Stored
     is_believed: Callable[[], bool]
     deadline: float
+    waits: bool = True
     lost: threading.Event = field(default_factory=threading.Event)
     halt: threading.Event = field(default_factory=threading.Event)
 

@@ -18,9 +18,12 @@ A = Callable[..., int]
 AWorker = Callable[..., Identity]
 
 
-def room(conn: psycopg.Connection, who: Identity, n: int = 50, soon_seconds: float = 0.5) -> int:
+def room(
+    conn: psycopg.Connection, who: Identity, n: int = 50, soon_seconds: float = 0.5, **how: float
+) -> int:
     """For how many jobs there is headroom, as a claim that takes them says."""
-    return claims.claim(conn, who.id, "registry", who.key_set, n=n, soon_seconds=soon_seconds).room
+    asked: dict[str, Any] = {"n": n, "soon_seconds": soon_seconds, **how}
+    return claims.claim(conn, who.id, "registry", who.key_set, **asked).room
 
 
 def account_of(conn: psycopg.Connection, key: int) -> int:
@@ -37,7 +40,7 @@ def test_a_worker_claims_no_more_than_the_keys_have_headroom_for(
     a_list(conn, 50)
     who = a_worker(conn)
     assert len(take(conn, who, 50)) == 12
-    assert room(conn, who) == 0
+    assert room(conn, who, waiting=12) == 0
 
 
 def test_headroom_is_less_by_reserved_permits_and_by_jobs_in_progress_of_anybody(
@@ -242,6 +245,7 @@ def test_a_claim_finds_its_jobs_by_their_indexes_and_reads_no_list_as_a_whole(
             conn.execute("ANALYZE")
         asked = {
             "worker": who.id, "service": "registry", "key_set": None, "n": 50, "soon": 2.0, "locked": [],
+            "waiting": 0, "tokens": 0.0, "keyless": False,
         }  # fmt: skip
         plan = plan_of(conn, claims.CLAIM, asked)
     assert not [

@@ -298,7 +298,7 @@ def test_no_answer_at_all_is_the_services_fault(
         with pytest.raises(CallFailed) as failure:
             replace(caller, services_url=url).ask(work, CALL, 1, _no_event)
     assert failure.value.cause == "service_unreachable"
-    used = db.execute("SELECT count(*) FROM allowance WHERE cardinality(at) > 0").fetchone()
+    used = db.execute("SELECT count(*) FROM allowance WHERE cardinality(until) > 0").fetchone()
     assert used == (0,)  # nothing was sent, so nothing is paid
 
 

@@ -39,13 +39,22 @@ class Ledger:
     def reservation(
         self, in_seconds: tuple[float, ...], slack: float = SLACK, wait: float = 0.0
     ) -> Reservation:
-        return Reservation(3, 4, "one", self.secret, "f", in_seconds, slack, wait)
+        return Reservation(3, 4, "one", self.secret, "f", in_seconds, slack, wait, in_seconds)
 
     def _reserve(
-        self, _conn: Any, _service: str, _key_set: Any, want: int, _ahead: float, without: frozenset[bytes]
+        self,
+        _conn: Any,
+        _service: str,
+        _key_set: Any,
+        want: int,
+        _ahead: float,
+        without: frozenset[bytes],
+        _key: int | None,
+        **how: Any,
     ) -> Any:
         self.asked.append(want)
         self.without = without
+        self.how = how
         answer = self.answer(want)
         if isinstance(answer, Exception):
             raise answer
@@ -302,7 +311,7 @@ def test_a_key_that_this_worker_cannot_open_is_left_to_others_and_the_rest_go_on
     book: Ledger, line: Permits, a_work: A_Work, caplog: pytest.LogCaptureFixture
 ) -> None:
     foreign = Vault([Fernet.generate_key().decode()]).seal("other secret")
-    locked = Reservation(8, 9, "foreign", foreign, "f", (0.0,), SLACK, 0.0)
+    locked = Reservation(8, 9, "foreign", foreign, "f", (0.0,), SLACK, 0.0, (0.0,))
     answers = [locked, book.grant(1)]
     book.answer = lambda _want: answers.pop(0)
     with _asking(line):
