@@ -50,6 +50,10 @@ IN_USE = f"""
 # Of an allowance `w`: how many windows after one another end within `soon` seconds from `{{}}` on.
 WINDOWS = "greatest(0, 1 + floor((%(soon)s - ({})) / (w.per_seconds + w.guard_seconds)))"
 
+# Of an allowance `w` that is spread: the longest that one call keeps the next one waiting.
+LONGEST_PACE = """
+    (w.per_seconds + w.guard_seconds) / CASE w.kind WHEN 'tokens' THEN 1 ELSE w.amount END"""
+
 # Of an allowance `w` of an account `a`: how many calls it can let through within `soon` seconds. Each place
 # in the window is free at once or when its entry leaves, and then again every window. What was entered before
 # the clock stepped back is left out: whoever reserves next sets it right.
@@ -58,7 +62,9 @@ FREE_SOON = f"""
         SELECT least(
             w.amount * {WINDOWS.format("0")} - coalesce(sum(
                 e.used * ({WINDOWS.format("0")} - {WINDOWS.format("e.until - c.now")})), 0),
-            CASE WHEN w.spread THEN greatest(0, 1 + floor((%(soon)s - greatest(0, a.paced_until - c.now))
+            CASE WHEN w.spread THEN greatest(0, 1 + floor((%(soon)s - CASE
+                    WHEN a.paced_until <= c.now + {MOST_AHEAD_SECONDS} + {LONGEST_PACE}
+                    THEN greatest(0, a.paced_until - c.now) ELSE 0 END)
                 / (w.per_seconds + w.guard_seconds) * w.amount)) END)
         FROM (SELECT {NOW} AS now) c LEFT JOIN unnest(w.until, w.used) AS e(until, used)
             ON e.until > c.now AND e.until <= {leaves(f"(c.now + {MOST_AHEAD_SECONDS})", "w")}

@@ -17,7 +17,15 @@ from uuid import UUID
 
 import psycopg
 
-from store.allowances import FREE_SOON, HELD_BY_OTHERS, IS_HELD, MOST_AHEAD_SECONDS, NOW, leaves
+from store.allowances import (
+    FREE_SOON,
+    HELD_BY_OTHERS,
+    IS_HELD,
+    LONGEST_PACE,
+    MOST_AHEAD_SECONDS,
+    NOW,
+    leaves,
+)
 
 # Of a key `k`: the asker's key set has it, and its secret is none of those that the asker cannot open.
 USABLE_BY_ASKER = """
@@ -60,7 +68,8 @@ clock AS MATERIALIZED (  -- read after the locks: a time from before them would 
 bound AS MATERIALIZED (
     SELECT w.*, w.per_seconds + w.guard_seconds AS span,
            CASE w.kind WHEN 'at_once' THEN w.amount - ({TAKEN_SLOTS}) ELSE w.amount END AS room,
-           {leaves(f"(clock.now + {MOST_AHEAD_SECONDS})", "w")} AS latest
+           {leaves(f"(clock.now + {MOST_AHEAD_SECONDS})", "w")} AS latest,
+           CASE WHEN w.spread THEN clock.now + {MOST_AHEAD_SECONDS} + {LONGEST_PACE} END AS latest_turn
     FROM limits w, clock),
 entry AS MATERIALIZED (  -- latest first: `upto` is used until then or later. The clock may have stepped back
     SELECT w.no, least(e.until, w.latest) AS until, e.used, e.until > w.latest AS is_ahead,
@@ -68,14 +77,13 @@ entry AS MATERIALIZED (  -- latest first: `upto` is used until then or later. Th
     FROM bound w, clock, unnest(w.until, w.used) AS e(until, used)
     WHERE w.kind <> 'at_once' AND e.until > clock.now),
 need AS MATERIALIZED (  -- of the j-th call alone, and `upto` of the first j together
-    SELECT no, j, room, amount, spread, needs, needs * span / amount AS seconds,
+    SELECT no, j, room, amount, spread, latest_turn, needs, needs * span / amount AS seconds,
            sum(needs) OVER (PARTITION BY no ORDER BY j) AS upto
     FROM (SELECT w.*, t.j, CASE w.kind WHEN 'tokens' THEN least(t.tokens, w.amount) ELSE 1 END AS needs
           FROM bound w, unnest(%(tokens)s::int[]) WITH ORDINALITY AS t(tokens, j)) n),
 free AS MATERIALIZED (  -- the j-th waits until what all up to it need has left every window
     SELECT n.j, max(n.seconds) AS load, coalesce(max(n.seconds) FILTER (WHERE n.spread), 0) AS pace,
-           greatest(clock.now, c.rest_until, max(e.until),
-                    least(c.paced_until, clock.now + {MOST_AHEAD_SECONDS} + max(n.seconds))) AS at
+           greatest(clock.now, c.rest_until, max(e.until), least(c.paced_until, max(n.latest_turn))) AS at
     FROM chosen c, clock, need n LEFT JOIN entry e ON e.no = n.no AND e.upto > n.amount - n.upto
     GROUP BY n.j, clock.now, c.rest_until, c.paced_until HAVING bool_and(n.upto <= n.room)),
 permit AS MATERIALIZED (  -- and, where it is spread, until its turn after the one before
@@ -111,7 +119,8 @@ leased AS (  -- the slots that are in use, and one for each permit; what was lea
 charged AS (
     UPDATE account a SET seen = clock.now,
         load_until = greatest(clock.now, a.load_until) + coalesce((SELECT sum(load) FROM granted), 0),
-        paced_until = coalesce((SELECT max(at + pace) FROM granted WHERE pace > 0), a.paced_until)
+        paced_until = coalesce((SELECT max(at + pace) FROM granted WHERE pace > 0),
+                               least(a.paced_until, (SELECT max(latest_turn) FROM bound)))
     FROM chosen c, clock WHERE a.id = c.id),
 noted AS (
     UPDATE key k SET used_at = clock.now FROM chosen c, clock
@@ -119,7 +128,7 @@ noted AS (
 SELECT c.key_id, c.id, c.label, c.secret, c.fingerprint,
        ARRAY(SELECT at FROM granted ORDER BY j), clock.now,
        (SELECT min(guard_seconds) FROM limits),
-       (SELECT min(at) FROM permit) - clock.now,
+       coalesce((SELECT min(at) FROM permit) - clock.now, 'infinity'),
        ARRAY(SELECT DISTINCT kind FROM limits)
 FROM chosen c, clock
 """
@@ -207,9 +216,9 @@ class Reservation:
     """Permits of one key. `in_seconds`: when each may be sent, counted from the database's answer.
 
     A permit is past its use when `slack_seconds` have gone by since then. `wait_seconds`: when the first
-    permit could be had; with no permits in hand, ask again after that long. None: when a call of the account
-    has ended, since as many as may be are under way. `at`: the same as `in_seconds` on the database's clock.
-    `kinds`: what the account's limits count.
+    permit could be had; with no permits in hand, ask again after that long. Infinite: when a call of the
+    account has ended, since as many as may be are under way. `at`: the same as `in_seconds` on the database's
+    clock. `kinds`: what the account's limits count.
     """
 
     key_id: int
@@ -219,7 +228,7 @@ class Reservation:
     fingerprint: str
     in_seconds: tuple[float, ...]
     slack_seconds: float
-    wait_seconds: float | None
+    wait_seconds: float
     at: tuple[float, ...] = ()
     kinds: frozenset[str] = frozenset({"calls"})
 

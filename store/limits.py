@@ -86,6 +86,11 @@ class Limit:
         return ""
 
     @property
+    def unit(self) -> str:
+        """What is counted, as people say it."""
+        return "slots" if self.kind is Kind.AT_ONCE else str(self.kind)
+
+    @property
     def manner(self) -> str:
         """What is said after amount and span: ` from 00:00 UTC`, ` spread`, or nothing."""
         start = "" if self.from_minute is None else " from {:02}:{:02} ".format(*divmod(self.from_minute, 60))

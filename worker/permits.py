@@ -7,6 +7,7 @@ and hands permits out in order. A permit whose time has passed is dropped, never
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -126,7 +127,7 @@ class Permits:
         """A permit of the key that the job is a test of. There is no line for it: nobody else asks."""
         while True:
             work.check()
-            pause: float | None = LONGEST_NAP_SECONDS
+            pause = LONGEST_NAP_SECONDS
             try:
                 answer = self._reserve([Waiter(work, tokens)])
             except psycopg.OperationalError as error:
@@ -141,9 +142,9 @@ class Permits:
                         pause = BUSY_PAUSE_SECONDS
                     case ledger.NoKey():
                         raise PutBack("no_key", "the key is disabled, or this worker cannot open it")
-            if pause is not None and pause > SOON_SECONDS:
-                raise PutBack("rate_limited", f"the key is at its limit for {pause:.0f} s")
-            work.halt.wait(max(min(pause or SLOTS_IDLE_SECONDS, LONGEST_NAP_SECONDS), BUSY_PAUSE_SECONDS))
+            if pause > SOON_SECONDS:
+                raise PutBack("rate_limited", f"the key is at its limit{_for(pause)}")
+            work.halt.wait(max(min(pause, LONGEST_NAP_SECONDS), BUSY_PAUSE_SECONDS))
 
     def _stand_in_line(self, work: Work, tokens: int) -> Permit:
         waiter = Waiter(work, tokens)
@@ -297,16 +298,12 @@ class Permits:
         if reserved.secret in self.locked:  # another key may do
             return
         seconds = reserved.wait_seconds
-        if seconds is None and not self._under_way().get(reserved.account_id):
-            self._send_away(
-                PutBack("rate_limited", "every usable key is in as many calls as it may be at once")
-            )
-        elif seconds is not None and seconds > SOON_SECONDS:
-            message = f"every usable key is at its limit for {seconds:.0f} s"
+        ours_end = math.isinf(seconds) and self._under_way().get(reserved.account_id, 0) > 0
+        if seconds > SOON_SECONDS and not ours_end:
+            message = f"every usable key is at its limit{_for(seconds)}"
             self._send_away(PutBack("rate_limited", message))
         else:
-            nap = LONGEST_NAP_SECONDS if seconds is None else seconds - AHEAD_SECONDS / 2
-            self._nap(min(nap, LONGEST_NAP_SECONDS), until_done=seconds is None)
+            self._nap(min(seconds - AHEAD_SECONDS / 2, LONGEST_NAP_SECONDS), until_done=ours_end)
 
     def _send_away(self, reason: PutBack) -> None:
         with self._changed:
@@ -320,3 +317,8 @@ class Permits:
                 lambda: self._stopped or (until_done and self._calling.total() < under_way),
                 max(seconds, 0.001),
             )
+
+
+def _for(seconds: float) -> str:
+    """For how long a key is at its limit, where that is known: calls under way end when they end."""
+    return "" if math.isinf(seconds) else f" for {seconds:.0f} s"
