@@ -182,7 +182,11 @@ class Caller:
         """Have the ledger count what the answer has cost instead of what it was thought to cost."""
         if not permit.counts_tokens or self.service.tokens_of is None:
             return
-        actual = self.service.tokens_of(answer)
+        try:
+            actual = self.service.tokens_of(answer)
+        except Exception:  # the answer is paid for; it must not be lost to a wrong count
+            log.exception("%s: an answer does not say its tokens as expected", self.service.name)
+            return
         if actual is None or actual == permit.tokens:
             return
         try:
