@@ -121,6 +121,19 @@ def test_tokens_are_counted_as_estimated_beside_calls(conn: psycopg.Connection, 
     assert len(reserve(conn, 16, tokens=[0] * 16).in_seconds) == 6  # the calls' limit
 
 
+def test_an_account_that_has_the_tokens_for_a_call_goes_first(
+    conn: psycopg.Connection, clock: Any, a_key: A
+) -> None:
+    small, large = a_key(conn, "1000 tokens/m"), a_key(conn, "90000 tokens/m")
+    conn.execute(
+        "UPDATE account SET load_until = %s WHERE id = (SELECT account_id FROM key WHERE id = %s)",
+        (clock.at + 100, large),
+    )
+    assert reserve(conn, 1, tokens=[400]).key_id == small
+    assert reserve(conn, 1, tokens=[900]).key_id == large
+    assert reserve(conn, 1, tokens=[500]).key_id == small
+
+
 def test_a_call_larger_than_the_limit_takes_all_of_it_and_does_not_wait_for_ever(
     conn: psycopg.Connection, clock: Any, a_key: A
 ) -> None:
