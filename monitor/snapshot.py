@@ -29,6 +29,7 @@ from monitor.seen import (
     Transaction,
 )
 from store import pulse, workers
+from store.allowances import IN_USE
 
 T = TypeVar("T")
 
@@ -84,19 +85,17 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2
 
 NEWEST_CLAIMS = "SELECT worker, max(claimed_at) FROM job WHERE status = 'in_progress' GROUP BY worker"
 
-KEYS = """
+KEYS = f"""
 SELECT k.id, k.service, k.label, k.account_id, k.state, k.last_error, a.rest_cause,
        greatest(a.rest_until - extract(epoch FROM clock_timestamp()), 0)::float8 AS rest_seconds,
        w.amounts, w.per_seconds, w.used, c.calls, c.jobs, c.limited
 FROM key k JOIN account a ON a.id = k.account_id
 CROSS JOIN LATERAL (
-    SELECT coalesce(array_agg(amount ORDER BY no), '{}') AS amounts,
-           coalesce(array_agg(per_seconds ORDER BY no), '{}') AS per_seconds,
-           coalesce(array_agg(used ORDER BY no), '{}') AS used
-    FROM (SELECT w.no, w.amount, w.per_seconds, coalesce((
-              SELECT sum(e.used) FROM unnest(w.at, w.used) AS e(at, used)
-              WHERE e.at > extract(epoch FROM clock_timestamp()) - w.per_seconds), 0)::bigint AS used
-          FROM allowance w WHERE w.account_id = a.id AND w.kind = 'calls') w) w
+    SELECT coalesce(array_agg(amount ORDER BY no), '{{}}') AS amounts,
+           coalesce(array_agg(per_seconds ORDER BY no), '{{}}') AS per_seconds,
+           coalesce(array_agg(used ORDER BY no), '{{}}') AS used
+    FROM (SELECT w.no, w.amount, w.per_seconds, ({IN_USE})::bigint AS used
+          FROM allowance w WHERE w.account_id = a.id AND w.kind <> 'tokens') w) w
 CROSS JOIN LATERAL (
     SELECT count(*) AS calls, count(DISTINCT job_id) AS jobs,
            count(*) FILTER (WHERE verdict = 'key_rests') AS limited
@@ -104,7 +103,7 @@ CROSS JOIN LATERAL (
           WHERE key_id = k.id AND sent_at > now() - %(recent)s * interval '1 second'
           ORDER BY sent_at DESC LIMIT 200) c) c
 ORDER BY k.id
-"""
+"""  # noqa: S608 - a constant of the store
 
 SERVICES = """
 SELECT name, greatest(extract(epoch FROM rest_until - clock_timestamp()), 0)::float8 AS rest_seconds,

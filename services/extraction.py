@@ -40,7 +40,8 @@ class Get:
     """One request to a service. `host` is a name in the service's `hosts`, not an address.
 
     The fingerprint covers what is asked and never who asks: the same question under another key is the
-    same question, and its kept answer is used again.
+    same question, and its kept answer is used again. `tokens`: what the answer is thought to cost at most,
+    for services that count tokens; it is no part of the question.
 
     `shared_seconds`: how long an answer serves every company alike, so that a worker asks once for all its
     jobs (a list of tickers). 0: the answer is of this company only.
@@ -51,6 +52,7 @@ class Get:
     host: str = "api"
     accept: str = "application/json"
     shared_seconds: float = field(default=0.0, compare=False)
+    tokens: int = 0
 
     @property
     def fingerprint(self) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from services import earlier
-from services.extraction import Company, Extraction, Options
+from services.extraction import Answer, Company, Extraction, Options
 from services.verdicts import Judge
 
 
@@ -80,6 +80,7 @@ class Service:
     `probe` is the number of a company that the service surely knows: a key is tested by asking for it.
     `identify` turns what people write into a company number or raises `services.companies.BadNumber`;
     `identify_name` does so with a company's name, for services that can look it up.
+    `tokens_of` says what an answer has cost, for services that count tokens; None: the answer does not say.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Service:
     probe: str
     shared_limits: bool = False
     needs_key: bool = True
+    tokens_of: Callable[[Answer], int | None] | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
     identify_name: Callable[[str], str] | None = None
     more_fields: tuple[Field, ...] = ()

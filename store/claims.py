@@ -40,12 +40,16 @@ MAY_HOLD_SUSPECT = f"""
 CLAIM = f"""
 WITH {HEADROOM},
 held AS MATERIALIZED (  -- by its own index: joined first, an import not yet analyzed is read as a whole
-    SELECT list_id, worker, losses FROM job WHERE status = 'in_progress'),
-room AS MATERIALIZED (  -- jobs that need keys of another set take none of this headroom
-    SELECT greatest(0, least(%(n)s, CASE WHEN %(keyless)s THEN %(n)s ELSE headroom.permits - (
+    SELECT list_id, worker, losses, claimed_at FROM job WHERE status = 'in_progress'),
+-- Less what waits for a permit: the asker knows its own, of others it is what they have claimed lately. Jobs
+-- that need keys of another set take none of this headroom.
+room AS MATERIALIZED (
+    SELECT greatest(0, least(%(n)s, CASE WHEN %(keyless)s THEN %(n)s ELSE headroom.permits - %(waiting)s - (
         SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker w ON w.id = h.worker
-        WHERE l.service = %(service)s AND (%(key_set)s::text IS NULL OR w.key_set IS NULL
-                                           OR w.key_set = %(key_set)s)) END))::int AS jobs FROM headroom),
+        WHERE l.service = %(service)s AND h.worker <> %(worker)s
+          AND h.claimed_at > clock_timestamp() - %(soon)s * interval '1 second'
+          AND (%(key_set)s::text IS NULL OR w.key_set IS NULL OR w.key_set = %(key_set)s)) END))::int AS jobs
+    FROM headroom),
 probe AS MATERIALIZED (  -- one gets it: by the row's lock, and by the rest that begins with a probe
     SELECT s.name FROM service s WHERE s.name = %(service)s AND s.opened_at IS NOT NULL
       AND s.rest_until <= now() AND NOT {PROBING} FOR UPDATE SKIP LOCKED),
@@ -239,12 +243,16 @@ def claim(
     *,
     n: int,
     soon_seconds: float,
+    waiting: int = 0,
+    tokens: float = 0.0,
     locked: Collection[bytes] = (),
     keyless: bool = False,
 ) -> Claimed:
     """Take up to `n` due jobs of the service, and no more than its usable keys have headroom for.
 
-    Headroom: the permits that the worker's keys will have within `soon_seconds`, less the jobs in progress.
+    Headroom: the permits that the worker's keys will have within `soon_seconds`, less the jobs that wait for
+    one. `waiting`: how many of its own do. Others' jobs are taken to wait when they were claimed that lately;
+    what they have held for longer, they count themselves. `tokens`: what a call is thought to cost.
     `locked`: secrets, as they are stored, that the worker cannot open; their keys are not the worker's.
     `keyless`: the service is asked without a key, and nothing but `n` bounds the batch.
     """
@@ -254,6 +262,8 @@ def claim(
         "key_set": key_set,
         "n": n,
         "soon": soon_seconds,
+        "waiting": waiting,
+        "tokens": tokens,
         "locked": list(locked),
         "keyless": keyless,
     }

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import psycopg
+from psycopg.errors import InvalidParameterValue
 from psycopg.rows import class_row
 
-from store.limits import Limit
+from store.allowances import IN_USE
+from store.limits import BadLimit, Kind, Limit
 from store.vault import Locked, Vault, fingerprint
 
 ENSURE_SERVICE = "INSERT INTO service (name) VALUES (%s) ON CONFLICT DO NOTHING"
@@ -20,13 +23,16 @@ ADD_ACCOUNT = "INSERT INTO account (service, name) VALUES (%s, %s) ON CONFLICT D
 FIND_ACCOUNT = "SELECT id FROM account WHERE service = %s AND name = %s"
 
 ADD_LIMIT = """
-INSERT INTO allowance (account_id, no, amount, per_seconds, guard_seconds, grain_seconds)
-VALUES (%s, %s, %s, %s, %s, %s)
+INSERT INTO allowance (account_id, no, amount, per_seconds, kind, spread, from_minute, zone,
+                       guard_seconds, grain_seconds)
+SELECT g.*, %s, %s FROM (VALUES (%s::int, %s::int, %s::int, %s::int, %s, %s, %s::int, %s)) AS g
+WHERE clock_timestamp() AT TIME ZONE coalesce(g.column8, 'UTC') IS NOT NULL  -- else nobody could reserve
 """
 
-LIMITS_OF = (
-    "SELECT amount, per_seconds::int FROM allowance WHERE account_id = %s AND kind = 'calls' ORDER BY no"
-)
+# A limit as `Limit` takes it.
+AS_LIMIT = "jsonb_build_array(w.amount, w.per_seconds::int, w.kind, w.spread, w.from_minute, w.zone)"
+
+LIMITS_OF = f"SELECT {AS_LIMIT} FROM allowance w WHERE w.account_id = %s ORDER BY w.no"
 
 ADD_KEY = """
 INSERT INTO key (account_id, service, label, key_set, secret, fingerprint)
@@ -58,7 +64,7 @@ PROVE = """
 UPDATE key SET state = 'active', last_error = NULL WHERE id = %s AND state IN ('invalid', 'exhausted')
 """
 
-SEE = """
+SEE = f"""
 SELECT k.id, k.service, k.label, a.name AS account, k.key_set, k.fingerprint,
        CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM clock_timestamp())
             THEN 'resting' ELSE k.state END AS state,
@@ -66,12 +72,8 @@ SELECT k.id, k.service, k.label, a.name AS account, k.key_set, k.fingerprint,
        CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM clock_timestamp())
             THEN a.rest_cause ELSE k.last_error END AS last_error,
        coalesce(c.calls, 0) AS calls, coalesce(c.limited, 0) AS rate_limited,
-       ARRAY(SELECT w.amount FROM allowance w WHERE w.account_id = a.id ORDER BY w.no) AS amounts,
-       ARRAY(SELECT w.per_seconds::int FROM allowance w
-             WHERE w.account_id = a.id ORDER BY w.no) AS per_seconds,
-       ARRAY(SELECT coalesce((SELECT sum(e.used)::int FROM unnest(w.at, w.used) AS e(at, used)
-                              WHERE e.at > extract(epoch FROM clock_timestamp()) - w.per_seconds), 0)
-             FROM allowance w WHERE w.account_id = a.id ORDER BY w.no) AS used
+       ARRAY(SELECT {AS_LIMIT} FROM allowance w WHERE w.account_id = a.id ORDER BY w.no) AS said,
+       ARRAY(SELECT ({IN_USE})::int FROM allowance w WHERE w.account_id = a.id ORDER BY w.no) AS used
 FROM key k JOIN account a ON a.id = k.account_id
 LEFT JOIN LATERAL (
     SELECT count(*) AS calls, count(*) FILTER (WHERE verdict = 'key_rests') AS limited
@@ -79,7 +81,7 @@ LEFT JOIN LATERAL (
 ORDER BY k.service, k.label
 """
 
-HEADROOM = """
+HEADROOM = f"""
 SELECT k.id, k.service, k.label, a.name AS account, k.fingerprint,
        CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM now())
             THEN 'resting' ELSE k.state END AS state,
@@ -87,14 +89,11 @@ SELECT k.id, k.service, k.label, a.name AS account, k.fingerprint,
             THEN to_timestamp(a.rest_until) END AS rest_until,
        a.rest_cause, k.last_error,
        CASE WHEN k.used_at > 0 THEN to_timestamp(k.used_at) END AS used_at,
-       w.amounts, w.per_seconds, w.used, k.key_set, k.created_at
+       l.said, l.used, k.key_set, k.created_at
 FROM key k JOIN account a ON a.id = k.account_id
-JOIN (SELECT account_id, array_agg(amount ORDER BY no) AS amounts,
-             array_agg(per_seconds::int ORDER BY no) AS per_seconds,
-             array_agg(coalesce((SELECT sum(e.used) FROM unnest(at, allowance.used) AS e(at, used)
-                                 WHERE e.at > extract(epoch FROM now()) - per_seconds), 0)::int
-                       ORDER BY no) AS used
-      FROM allowance GROUP BY account_id) w ON w.account_id = a.id
+JOIN (SELECT w.account_id, array_agg({AS_LIMIT} ORDER BY w.no) AS said,
+             array_agg(({IN_USE})::int ORDER BY w.no) AS used
+      FROM allowance w GROUP BY w.account_id) l ON l.account_id = a.id
 ORDER BY k.service, k.label
 """
 
@@ -122,8 +121,7 @@ class KeySeen:
     last_error: str | None
     calls: int
     rate_limited: int
-    amounts: list[int]
-    per_seconds: list[int]
+    said: list[list[Any]]
     used: list[int]
 
     @property
@@ -133,7 +131,7 @@ class KeySeen:
 
     @property
     def limits(self) -> list[Limit]:
-        return [Limit(*pair) for pair in zip(self.amounts, self.per_seconds, strict=True)]
+        return _limits(self.said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +148,7 @@ class Headroom:
     rest_cause: str | None
     last_error: str | None
     used_at: datetime | None
-    amounts: list[int]
-    per_seconds: list[int]
+    said: list[list[Any]]
     used: list[int]
     key_set: str | None
     created_at: datetime
@@ -163,19 +160,17 @@ class Headroom:
 
     @property
     def limits(self) -> list[tuple[Limit, int]]:
-        """Each limit with how many calls of it are used now."""
-        return [
-            (Limit(amount, per), used)
-            for amount, per, used in zip(self.amounts, self.per_seconds, self.used, strict=True)
-        ]
+        """Each limit with how much of it is used now."""
+        return list(zip(_limits(self.said), self.used, strict=True))
 
     @property
     def tightest(self) -> tuple[Limit, int]:
-        """The limit of which most is used, and how many calls that is."""
-        used, amount, per = max(
-            zip(self.used, self.amounts, self.per_seconds, strict=True), key=lambda one: one[0] / one[1]
-        )
-        return Limit(amount, per), used
+        """The limit of which most is used, and how much that is."""
+        return max(self.limits, key=lambda one: one[1] / one[0].amount)
+
+
+def _limits(said: Sequence[Sequence[Any]]) -> list[Limit]:
+    return [Limit(amount, per, Kind(kind), *more) for amount, per, kind, *more in said]
 
 
 def add(
@@ -191,7 +186,8 @@ def add(
 ) -> int:
     """Add a key; returns its id. Without `account` it is an account of its own. Call inside a transaction.
 
-    Raises `KeyTaken` when label or secret is there already, `LimitsDiffer` when the account has others.
+    Raises `KeyTaken` when label or secret is there already, `LimitsDiffer` when the account has others,
+    `BadLimit` when the database does not know a limit's time zone.
     """
     if not limits:
         raise ValueError("a key needs at least one limit")
@@ -222,11 +218,10 @@ def _account(conn: psycopg.Connection, service: str, name: str, limits: Sequence
     added = conn.execute(ADD_ACCOUNT, (service, name)).fetchone()
     if added is not None:
         for no, limit in enumerate(limits):
-            values = (limit.amount, limit.per_seconds, limit.guard_seconds, limit.grain_seconds)
-            conn.execute(ADD_LIMIT, (added[0], no, *values))
+            _add_limit(conn, added[0], no, limit)
         return int(added[0])
     (account_id,) = conn.execute(FIND_ACCOUNT, (service, name)).fetchall()[0]
-    there = [Limit(*row) for row in conn.execute(LIMITS_OF, (account_id,))]
+    there = _limits([row[0] for row in conn.execute(LIMITS_OF, (account_id,))])
     if there != list(limits):
         raise LimitsDiffer(
             f"Account “{name}” of {service} has {', '.join(map(str, there))}, and its keys share them."
@@ -254,6 +249,16 @@ def rotate(conn: psycopg.Connection, vault: Vault, key_id: int, secret: str) -> 
     label, is_itself = row
     whose = "has this secret already" if is_itself else "of the same service has this secret"
     raise KeyTaken(f"The key “{label}” {whose}. Nothing was changed.")
+
+
+def _add_limit(conn: psycopg.Connection, account_id: int, no: int, limit: Limit) -> None:
+    said = (limit.amount, limit.per_seconds, limit.kind, limit.is_spread, limit.from_minute, limit.zone)
+    try:
+        conn.execute(ADD_LIMIT, (limit.guard_seconds, limit.grain_seconds, account_id, no, *said))
+    except InvalidParameterValue:
+        raise BadLimit(
+            f"The database does not know the time zone “{limit.zone}”. Nothing was added."
+        ) from None
 
 
 def reject(conn: psycopg.Connection, key_id: int, message: str, mark: str | None = None) -> bool:

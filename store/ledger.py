@@ -1,18 +1,30 @@
 """The key ledger: how many calls each account may still make, on the database's clock.
 
 An account keeps, per limit, a log of the permits it has handed out. A permit is the right to send one
-call between `at` and `at + slack_seconds`; a limit of N per T hands out the next one when the N-th newest
-has left the window T plus a guard. The guard covers what lies between the permit and the service's own
-clock: the slack, and jitter on the way. Reserving is one statement that locks every row it reads; a
-permit that was handed out and not used is lost, never lent twice.
+call between `at` and `at + slack_seconds`, and needs its share of every limit: one call, so many tokens, one
+slot of those that may run at once. It waits until what it needs has left each window, stretched by a guard.
+The guard covers what lies between the permit and the service's own clock: the slack, and jitter on the way.
+Reserving is one statement that locks every row it reads; a permit that was handed out and not used is lost,
+never lent twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 import psycopg
+
+from store.allowances import (
+    FREE_SOON,
+    HELD_BY_OTHERS,
+    IS_HELD,
+    LONGEST_PACE,
+    MOST_AHEAD_SECONDS,
+    NOW,
+    leaves,
+)
 
 # Of a key `k`: the asker's key set has it, and its secret is none of those that the asker cannot open.
 USABLE_BY_ASKER = """
@@ -23,60 +35,100 @@ RESERVABLE = f"""
     CASE WHEN %(key_id)s::int IS NULL THEN k.state = 'active'
          ELSE k.id = %(key_id)s AND k.state <> 'disabled' END AND {USABLE_BY_ASKER}"""
 
+# Slots of an allowance `w` that are not to be had: others', and those that the asker's own calls are in.
+TAKEN_SLOTS = f"""
+    {HELD_BY_OTHERS} + coalesce((
+        SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
+        WHERE b.id = w.account_id), 0)"""
+
+# A worker's slots are its own as long as it is known; if it is not there, for so long.
+UNKNOWN_HOLDER_SECONDS = 60
+
 RESERVE = f"""
 WITH chosen AS MATERIALIZED (
-    SELECT k.id AS key_id, k.label, k.secret, k.fingerprint, a.id, a.rest_until
+    SELECT k.id AS key_id, k.label, k.secret, k.fingerprint, a.id, a.rest_until, a.paced_until
     FROM key k JOIN account a ON a.id = k.account_id
     WHERE a.service = %(service)s AND {RESERVABLE}
     ORDER BY greatest(  -- who can serve first; of those who can now, the least loaded. Unlocked: a guess
-            extract(epoch FROM statement_timestamp()) + %(ahead)s, a.rest_until,
-            (SELECT max(n.at + w.per_seconds + w.guard_seconds) FROM allowance w CROSS JOIN LATERAL (
-                SELECT e.at, sum(e.used) OVER (ORDER BY e.at DESC) AS upto
-                FROM unnest(w.at, w.used) AS e(at, used)) n
-             WHERE w.account_id = a.id AND w.kind = 'calls' AND n.upto >= w.amount)),
+            extract(epoch FROM statement_timestamp()) + %(ahead)s, a.rest_until, a.paced_until,
+            (SELECT max(n.until) FROM allowance w CROSS JOIN LATERAL (
+                SELECT e.until, sum(e.used) OVER (ORDER BY e.until DESC) AS upto
+                FROM unnest(w.until, w.used) AS e(until, used)) n
+             WHERE w.account_id = a.id AND CASE w.kind
+                WHEN 'at_once' THEN w.amount <= {TAKEN_SLOTS}
+                WHEN 'tokens' THEN n.upto > w.amount - least((%(tokens)s::int[])[1], w.amount)
+                ELSE n.upto >= w.amount END)),
         a.load_until, a.seen, k.used_at
     LIMIT 1 FOR UPDATE OF a, k SKIP LOCKED),
 limits AS MATERIALIZED (
-    SELECT w.* FROM allowance w JOIN chosen c ON w.account_id = c.id
-    WHERE w.kind = 'calls' ORDER BY w.no FOR UPDATE OF w),
+    SELECT w.* FROM allowance w JOIN chosen c ON w.account_id = c.id ORDER BY w.no FOR UPDATE OF w),
 clock AS MATERIALIZED (  -- read after the locks: a time from before them would be too early
-    SELECT extract(epoch FROM clock_timestamp())::float8 AS now, count(*) FROM limits),
-entry AS MATERIALIZED (  -- newest first: `upto` permits were handed out at this time or later
-    SELECT l.no, l.amount, l.per_seconds + l.guard_seconds AS span, e.at,
-           sum(e.used) OVER (PARTITION BY l.no ORDER BY e.at DESC) AS upto
-    FROM limits l, clock, unnest(l.at, l.used) AS e(at, used)
-    WHERE e.at > clock.now - l.per_seconds - l.guard_seconds),
-permit AS MATERIALIZED (  -- the j-th new one waits until the (amount - j + 1)-th newest has left
-    SELECT j, greatest(clock.now, c.rest_until, (
-        SELECT max(left_at) FROM (
-            SELECT max(at) + span AS left_at FROM entry WHERE upto > amount - j GROUP BY no, span) f)) AS at
-    FROM clock, chosen c, generate_series(1, least(%(want)s, (SELECT min(amount) FROM limits))) AS j),
+    SELECT {NOW} AS now, count(*) FROM limits),
+bound AS MATERIALIZED (
+    SELECT w.*, w.per_seconds + w.guard_seconds AS span,
+           CASE w.kind WHEN 'at_once' THEN w.amount - ({TAKEN_SLOTS}) ELSE w.amount END AS room,
+           {leaves(f"(clock.now + {MOST_AHEAD_SECONDS})", "w")} AS latest,
+           CASE WHEN w.spread THEN clock.now + {MOST_AHEAD_SECONDS} + {LONGEST_PACE} END AS latest_turn
+    FROM limits w, clock),
+entry AS MATERIALIZED (  -- latest first: `upto` is used until then or later. The clock may have stepped back
+    SELECT w.no, least(e.until, w.latest) AS until, e.used, e.until > w.latest AS is_ahead,
+           sum(e.used) OVER (PARTITION BY w.no ORDER BY e.until DESC) AS upto
+    FROM bound w, clock, unnest(w.until, w.used) AS e(until, used)
+    WHERE w.kind <> 'at_once' AND e.until > clock.now),
+need AS MATERIALIZED (  -- of the j-th call alone, and `upto` of the first j together
+    SELECT no, j, room, amount, spread, latest_turn, needs, needs * span / amount AS seconds,
+           sum(needs) OVER (PARTITION BY no ORDER BY j) AS upto
+    FROM (SELECT w.*, t.j, CASE w.kind WHEN 'tokens' THEN least(t.tokens, w.amount) ELSE 1 END AS needs
+          FROM bound w, unnest(%(tokens)s::int[]) WITH ORDINALITY AS t(tokens, j)) n),
+free AS MATERIALIZED (  -- the j-th waits until what all up to it need has left every window
+    SELECT n.j, max(n.seconds) AS load, coalesce(max(n.seconds) FILTER (WHERE n.spread), 0) AS pace,
+           greatest(clock.now, c.rest_until, max(e.until), least(c.paced_until, max(n.latest_turn))) AS at
+    FROM chosen c, clock, need n LEFT JOIN entry e ON e.no = n.no AND e.upto > n.amount - n.upto
+    GROUP BY n.j, clock.now, c.rest_until, c.paced_until HAVING bool_and(n.upto <= n.room)),
+permit AS MATERIALIZED (  -- and, where it is spread, until its turn after the one before
+    SELECT j, load, pace, before + max(at - before) OVER (ORDER BY j) AS at FROM (
+        SELECT *, sum(pace) OVER (ORDER BY j) - pace AS before FROM free) f),
 granted AS MATERIALIZED (
-    SELECT permit.at FROM permit, clock WHERE permit.at <= clock.now + %(ahead)s),
+    SELECT permit.* FROM permit, clock WHERE permit.at <= clock.now + %(ahead)s),
 written AS (
-    UPDATE allowance w SET (at, used) = (
-        SELECT array_agg(s.at ORDER BY s.at), array_agg(s.used ORDER BY s.at) FROM (
-            SELECT u.at, sum(u.used)::int AS used FROM (
-                SELECT e.at, e.used FROM unnest(l.at, l.used) AS e(at, used)
-                WHERE e.at > clock.now - l.per_seconds - l.guard_seconds
+    UPDATE allowance w SET (until, used) = (
+        SELECT coalesce(array_agg(u.until ORDER BY u.until), '{{}}'),
+               coalesce(array_agg(u.used ORDER BY u.until), '{{}}') FROM (
+            SELECT u.until, sum(u.used)::int AS used FROM (
+                SELECT e.until, e.used FROM entry e WHERE e.no = l.no
                 UNION ALL
-                SELECT CASE WHEN l.grain_seconds > 0 THEN ceil(g.at / l.grain_seconds) * l.grain_seconds
-                            ELSE g.at END, 1 FROM granted g) u
-            GROUP BY u.at) s)
-    FROM limits l, clock
-    WHERE w.account_id = l.account_id AND w.no = l.no AND EXISTS (SELECT FROM granted)),
+                SELECT {leaves("g.at", "l")}, n.needs
+                FROM granted g JOIN need n ON n.j = g.j AND n.no = l.no) u
+            GROUP BY u.until HAVING sum(u.used) > 0) u)
+    FROM bound l
+    WHERE w.account_id = l.account_id AND w.no = l.no AND l.kind <> 'at_once'
+      AND (EXISTS (SELECT FROM granted) OR EXISTS (SELECT FROM entry WHERE is_ahead))),
+leased AS (  -- the slots that are in use, and one for each permit; what was leased beyond goes back
+    UPDATE allowance w SET (holder, until, used) = (
+        SELECT array_agg(h.holder), array_agg(h.until), array_agg(h.used) FROM (
+            SELECT * FROM unnest(l.holder, l.until, l.used) AS h(holder, until, used)
+            WHERE h.holder <> %(worker)s AND {IS_HELD}
+            UNION ALL
+            SELECT %(worker)s, clock.now + {UNKNOWN_HOLDER_SECONDS}, coalesce((
+                SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
+                WHERE b.id = l.account_id), 0) + (SELECT count(*) FROM granted)::int) h)
+    FROM bound l, clock
+    WHERE w.account_id = l.account_id AND w.no = l.no AND l.kind = 'at_once'
+      AND EXISTS (SELECT FROM granted)),
 charged AS (
     UPDATE account a SET seen = clock.now,
-        load_until = greatest(clock.now, a.load_until)
-                   + (SELECT count(*) FROM granted) * (SELECT max(per_seconds / amount) FROM limits)
+        load_until = greatest(clock.now, a.load_until) + coalesce((SELECT sum(load) FROM granted), 0),
+        paced_until = coalesce((SELECT max(at + pace) FROM granted WHERE pace > 0),
+                               least(a.paced_until, (SELECT max(latest_turn) FROM bound)))
     FROM chosen c, clock WHERE a.id = c.id),
 noted AS (
     UPDATE key k SET used_at = clock.now FROM chosen c, clock
     WHERE k.id = c.key_id AND EXISTS (SELECT FROM granted))
 SELECT c.key_id, c.id, c.label, c.secret, c.fingerprint,
-       ARRAY(SELECT at - clock.now FROM granted ORDER BY at),
+       ARRAY(SELECT at FROM granted ORDER BY j), clock.now,
        (SELECT min(guard_seconds) FROM limits),
-       (SELECT min(at) FROM permit) - clock.now
+       coalesce((SELECT min(at) FROM permit) - clock.now, 'infinity'),
+       ARRAY(SELECT DISTINCT kind FROM limits)
 FROM chosen c, clock
 """
 
@@ -85,30 +137,44 @@ USABLE = f"""
 SELECT EXISTS (SELECT FROM key k WHERE k.service = %(service)s AND {RESERVABLE})
 """
 
-# Of a limit `w`: the permits that will still be in its window in `soon` seconds.
-USED = """coalesce((
-            SELECT sum(e.used) FROM unnest(w.at, w.used) AS e(at, used)
-            WHERE e.at + w.per_seconds + w.guard_seconds
-                > extract(epoch FROM clock_timestamp()) + %(soon)s), 0)"""
-
 # Of a key `k` and its account `a`, for a statement that claims: it can be tested within `soon` seconds.
 TESTABLE = f"""
     k.state <> 'disabled' AND {USABLE_BY_ASKER}
-    AND a.rest_until <= extract(epoch FROM clock_timestamp()) + %(soon)s
-    AND NOT EXISTS (SELECT FROM allowance w
-                    WHERE w.account_id = a.id AND w.kind = 'calls' AND w.amount <= {USED})"""
+    AND a.rest_until <= {NOW} + %(soon)s
+    AND NOT EXISTS (SELECT FROM allowance w WHERE w.account_id = a.id AND {FREE_SOON} < 1)"""
 
 # For a statement that claims: the permits that usable accounts will have within `soon` seconds.
 HEADROOM = f"""
 headroom AS MATERIALIZED (
-    SELECT coalesce(sum(free), 0) AS permits FROM (
-        SELECT min(w.amount - {USED}) AS free
+    SELECT coalesce(sum(greatest(free, 0)), 0)::bigint AS permits FROM (
+        SELECT min(floor({FREE_SOON})) AS free
         FROM account a JOIN allowance w ON w.account_id = a.id
-        WHERE a.service = %(service)s AND w.kind = 'calls'
-          AND a.rest_until <= extract(epoch FROM clock_timestamp()) + %(soon)s
+        WHERE a.service = %(service)s
+          AND a.rest_until <= {NOW} + %(soon)s
           AND EXISTS (SELECT FROM key k WHERE k.account_id = a.id AND k.state = 'active'
                       AND {USABLE_BY_ASKER})
         GROUP BY a.id) f)
+"""
+
+# A log that the entry has left is left alone: what it counted is over.
+CORRECT = f"""
+UPDATE allowance w SET used[array_position(w.until, {leaves("%(at)s::float8", "w")})] = greatest(0,
+    w.used[array_position(w.until, {leaves("%(at)s::float8", "w")})]
+    + %(actual)s - least(%(estimated)s, w.amount))
+WHERE w.account_id = %(account_id)s AND w.kind = 'tokens'
+  AND array_position(w.until, {leaves("%(at)s::float8", "w")}) IS NOT NULL
+"""
+
+KEEP_SLOTS = f"""
+UPDATE allowance w SET (holder, until, used) = (
+    SELECT coalesce(array_agg(h.holder), '{{}}'), coalesce(array_agg(h.until), '{{}}'),
+           coalesce(array_agg(h.used), '{{}}') FROM (
+        SELECT * FROM unnest(w.holder, w.until, w.used) AS h(holder, until, used) WHERE h.holder <> %(worker)s
+        UNION ALL
+        SELECT %(worker)s, {NOW} + {UNKNOWN_HOLDER_SECONDS}, b.n
+        FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n) WHERE b.id = w.account_id) h)
+FROM account a
+WHERE a.id = w.account_id AND a.service = %(service)s AND w.kind = 'at_once' AND %(worker)s = ANY (w.holder)
 """
 
 # Bounds what a service may ask for, in SQL because there NaN is the largest number.
@@ -140,12 +206,18 @@ WHERE name = %(service)s AND rest_until < clock_timestamp() + {SECONDS} * interv
 SLACK_SHARE = 1 / 3
 
 
+# Who holds slots when nobody says so: tests, and what has no worker.
+NOBODY = UUID(int=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """Permits of one key. `in_seconds`: when each may be sent, counted from the database's answer.
 
     A permit is past its use when `slack_seconds` have gone by since then. `wait_seconds`: when the first
-    permit could be had; with no permits in hand, ask again after that long.
+    permit could be had; with no permits in hand, ask again after that long. Infinite: when a call of the
+    account has ended, since as many as may be are under way. `at`: the same as `in_seconds` on the database's
+    clock. `kinds`: what the account's limits count.
     """
 
     key_id: int
@@ -156,6 +228,8 @@ class Reservation:
     in_seconds: tuple[float, ...]
     slack_seconds: float
     wait_seconds: float
+    at: tuple[float, ...] = ()
+    kinds: frozenset[str] = frozenset({"calls"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,28 +250,61 @@ def reserve(
     ahead_seconds: float,
     locked: Collection[bytes] = (),
     key_id: int | None = None,
+    *,
+    tokens: Sequence[int] = (),
+    worker: UUID = NOBODY,
+    calling: Mapping[int, int] | None = None,
 ) -> Reservation | Busy | NoKey:
     """Reserve up to `want` permits of the least loaded usable key, at most `ahead_seconds` ahead.
 
-    `want` is capped by the smallest limit. `locked`: secrets, as they are stored, that the asker cannot open.
-    `key_id`: of this key alone, to test it, rejected or not. Commit before using them.
+    They are fewer when the smallest limit is. `locked`: secrets, as they are stored, that the asker cannot
+    open. `key_id`: of this key alone, to test it, rejected or not. `tokens`: what each call is thought to
+    cost, 0 for those that are not named. `worker`: who leases slots, of which it has `calling` in use, by
+    account. Commit before using them.
     """
-    asked = {"service": service, "key_set": key_set, "locked": list(locked), "key_id": key_id}
-    row = conn.execute(RESERVE, {**asked, "want": want, "ahead": ahead_seconds}).fetchone()
+    if ahead_seconds > MOST_AHEAD_SECONDS:
+        raise ValueError(f"permits are reserved at most {MOST_AHEAD_SECONDS:g} s ahead")
+    in_use = calling or {}
+    asked = {
+        "service": service,
+        "key_set": key_set,
+        "locked": list(locked),
+        "key_id": key_id,
+        "ahead": ahead_seconds,
+        "tokens": [*tokens[:want], *[0] * (want - len(tokens))],
+        "worker": worker,
+        "accounts": list(in_use),
+        "calling": list(in_use.values()),
+    }
+    row = conn.execute(RESERVE, asked).fetchone()
     if row is not None:
-        key_id, account_id, label, secret, mark, in_seconds, guard_seconds, wait_seconds = row
+        key_id, account_id, label, secret, mark, at, now, guard_seconds, wait_seconds, kinds = row
         return Reservation(
             key_id,
             account_id,
             label,
             secret,
             mark,
-            tuple(in_seconds),
+            tuple(one - now for one in at),
             guard_seconds * SLACK_SHARE,
             wait_seconds,
+            tuple(at),
+            frozenset(kinds),
         )
     usable = conn.execute(USABLE, asked).fetchone()
     return Busy() if usable and usable[0] else NoKey()
+
+
+def correct(conn: psycopg.Connection, account_id: int, at: float, *, estimated: int, actual: int) -> bool:
+    """A call reserved for the time `at` cost other tokens than thought. False: it counts no more."""
+    given = {"account_id": account_id, "at": at, "estimated": estimated, "actual": actual}
+    return conn.execute(CORRECT, given).rowcount > 0
+
+
+def keep_slots(conn: psycopg.Connection, service: str, worker: UUID, calling: Mapping[int, int]) -> None:
+    """Of its slots at the service's accounts the worker keeps so many, by account, and returns the rest."""
+    given = {"accounts": list(calling), "calling": list(calling.values())}
+    conn.execute(KEEP_SLOTS, {**given, "service": service, "worker": worker})
 
 
 def rest_account(conn: psycopg.Connection, account_id: int, seconds: float, cause: str) -> bool:

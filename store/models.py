@@ -25,6 +25,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    Uuid,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB, TIMESTAMP
@@ -67,6 +68,7 @@ class Account(Base):
     rest_cause: Mapped[str | None]
     load_until: Mapped[float]
     seen: Mapped[float]
+    paced_until: Mapped[float]
 
 
 class Allowance(Base):
@@ -78,8 +80,12 @@ class Allowance(Base):
     per_seconds: Mapped[float]
     guard_seconds: Mapped[float]
     grain_seconds: Mapped[float]
-    at: Mapped[list[float]] = mapped_column(ARRAY(Double))
+    until: Mapped[list[float]] = mapped_column(ARRAY(Double))
     used: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    spread: Mapped[bool]
+    from_minute: Mapped[int | None] = mapped_column(SmallInteger)
+    zone: Mapped[str | None]
+    holder: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid))
 
 
 class Key(Base):

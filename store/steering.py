@@ -8,33 +8,29 @@ from __future__ import annotations
 
 import psycopg
 
+from store.allowances import IN_USE, NOW
+
 # Of an account's limits of this unit the tightest whose window lasts at least until the reset: there the
-# others' use is counted, as of a moment from which it leaves the window at the reset.
-COUNT_OTHERS = """
+# others' use is counted until the reset.
+COUNT_OTHERS = f"""
 UPDATE allowance w SET
-    at = w.at || extract(epoch FROM clock_timestamp())::float8 + %(reset)s::float8 - w.per_seconds,
-    used = w.used || (w.amount - %(left)s - coalesce((
-        SELECT sum(u.used) FROM unnest(w.at, w.used) AS u(at, used)
-        WHERE u.at > extract(epoch FROM clock_timestamp()) - w.per_seconds), 0))::int
+    until = w.until || {NOW} + %(reset)s::float8 + w.guard_seconds,
+    used = w.used || (w.amount - %(left)s - {IN_USE})::int
 WHERE w.account_id = %(account_id)s AND w.kind = %(unit)s
   AND w.no = (
     SELECT no FROM allowance
     WHERE account_id = %(account_id)s AND kind = %(unit)s AND per_seconds >= %(reset)s
     ORDER BY per_seconds, no LIMIT 1)
-  AND w.amount - coalesce((
-        SELECT sum(u.used) FROM unnest(w.at, w.used) AS u(at, used)
-        WHERE u.at > extract(epoch FROM clock_timestamp()) - w.per_seconds), 0) > %(left)s
+  AND w.amount - {IN_USE} > %(left)s
 """
 
 # Nothing is left. When our own log says so too, its next permit comes in time, and this is no news.
-REST_IF_ROOM = """
-UPDATE account a SET rest_until = extract(epoch FROM clock_timestamp()) + %(rest)s, rest_cause = %(cause)s
-WHERE a.id = %(account_id)s AND a.rest_until < extract(epoch FROM clock_timestamp()) + %(rest)s
+REST_IF_ROOM = f"""
+UPDATE account a SET rest_until = {NOW} + %(rest)s, rest_cause = %(cause)s
+WHERE a.id = %(account_id)s AND a.rest_until < {NOW} + %(rest)s
   AND NOT EXISTS (
     SELECT FROM allowance w WHERE w.account_id = a.id AND w.kind = %(unit)s AND w.per_seconds >= %(reset)s
-    AND w.amount <= coalesce((
-        SELECT sum(u.used) FROM unnest(w.at, w.used) AS u(at, used)
-        WHERE u.at > extract(epoch FROM clock_timestamp()) - w.per_seconds), 0))
+    AND w.amount <= {IN_USE})
 """
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
 from itertools import pairwise
+
+from store.limits import Kind, Limit
 
 SHORTEST_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 UNKNOWN = "–"
@@ -88,14 +90,13 @@ def size(n_bytes: float) -> str:
     raise AssertionError(n_bytes)
 
 
-def limit(amount: int, per_seconds: float) -> str:
-    """A limit as people read it: `600 / 5 m`, `8 / s`, `2,000 / day`."""
-    whole = timedelta(seconds=round(per_seconds))
-    for length, unit in ((86400, "day"), (3600, "h"), (60, "m"), (1, "s")):
-        times, rest = divmod(int(whole.total_seconds()), length)
-        if rest == 0 and times:
-            return f"{count(amount)} / {'' if times == 1 else f'{times} '}{unit}"
-    return f"{count(amount)} / {duration(per_seconds)}"
+def limit(of: Limit) -> str:
+    """A limit as people read it: `600 / 5 m`, `8 / s spread`, `2,000 / day from 00:00 UTC`, `5 at once`."""
+    if of.kind is Kind.AT_ONCE:
+        return f"{count(of.amount)} at once"
+    what = " tokens" if of.kind is Kind.TOKENS else ""
+    span = re.sub(r"(\d+)", r"\1 ", of.span)
+    return f"{count(of.amount)}{what} / {span}{of.manner}"
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:

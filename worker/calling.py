@@ -35,7 +35,7 @@ from worker.permits import Permit, Permits
 from worker.reading import Files
 from worker.reusing import take_over
 from worker.shared import SharedAnswers
-from worker.told import LONGEST_MESSAGE, Breaker, Budgets, rest_seconds, steer
+from worker.told import LONGEST_MESSAGE, Breaker, Budgets, rest_seconds, steer, write
 from worker.work import PutBack, Work
 from worker.writer import Writer
 
@@ -99,10 +99,17 @@ class Caller:
     def _attempt(self, work: Work, call: Get, occurrence: int) -> Answer | None:
         """One request under one permit; None: the key was at fault, or it must not be sent; look again."""
         taken: list[Sent] = []
+        under_way: list[Permit] = []
         waiting_since = time.monotonic()
 
+        def give_back() -> None:
+            while under_way:
+                self.permits.done(under_way.pop())
+
         def authorize() -> Mapping[str, str]:
-            permit = self.permits.take(work)
+            give_back()  # what was sent before this one has come to nothing
+            permit = self.permits.take(work, call.tokens)
+            under_way.append(permit)
             self.breaker.check(work)
             if work.claim.losses:
                 self._look_again(work, call, occurrence, permit)
@@ -114,6 +121,8 @@ class Caller:
             came = self.http.get(url, call, authorize, seconds=work.deadline - waiting_since)
         except _NotNow:
             return None
+        finally:
+            give_back()
         verdict = self._judge(came)
         took = time.monotonic() - (taken[-1].at if taken else waiting_since)
         self.breaker.hear(self.connections, work, came, verdict, took)
@@ -163,7 +172,9 @@ class Caller:
         match verdict:
             case Usable():
                 assert isinstance(came, Received)  # noqa: S101 - only what was received is judged usable
-                return Answer(came.status, came.body, _kept(came.headers))
+                answer = Answer(came.status, came.body, _kept(came.headers))
+                self._correct(permit, answer)
+                return answer
             case KeyRests(seconds, message):
                 words = self._clean(message, permit) or "rate limited"
                 self._steer(ledger.rest_account, permit.account_id, rest_seconds(seconds), words)
@@ -189,8 +200,21 @@ class Caller:
             case _:
                 assert_never(verdict)
 
-    def _steer(self, change: Callable[..., bool], *arguments: object, **guard: str) -> None:
-        steer(self.service.name, self.connections, change, *arguments, **guard)
+    def _correct(self, permit: Permit, answer: Answer) -> None:
+        """Have the ledger count what the answer has cost instead of what it was thought to cost."""
+        if not permit.counts_tokens or self.service.tokens_of is None:
+            return
+        try:
+            actual = self.service.tokens_of(answer)
+        except Exception:  # the answer is paid for; it must not be lost to a wrong count
+            log.exception("%s: an answer does not say its tokens as expected", self.service.name)
+            return
+        if actual is not None and actual != permit.tokens:
+            costs = {"estimated": permit.tokens, "actual": actual}
+            write(self.connections, ledger.correct, permit.account_id, permit.at, **costs)
+
+    def _steer(self, change: Callable[..., bool], *arguments: object, **named: object) -> None:
+        steer(self.service.name, self.connections, change, *arguments, **named)
 
     def _keep(self, work: Work, call: Get, occurrence: int, answer: Answer) -> threading.Event:
         return self.writer.keep(

@@ -43,22 +43,22 @@ def rest_seconds(asked: float) -> float:
 
 
 def write(
-    connections: Connections, change: Callable[..., Changed], *arguments: object, **guard: str
+    connections: Connections, change: Callable[..., Changed], *arguments: object, **named: object
 ) -> Changed | None:
     """What the change returns; None: the database is away, and what was said is lost."""
     try:
         with connections() as conn:
-            return change(conn, *arguments, **guard)
+            return change(conn, *arguments, **named)
     except psycopg.OperationalError as error:
         log.warning("the database is away, %s is not written: %s", change.__name__, error)
         return None
 
 
 def steer(
-    service: str, connections: Connections, change: Callable[..., bool], *arguments: object, **guard: str
+    service: str, connections: Connections, change: Callable[..., bool], *arguments: object, **named: object
 ) -> None:
     """Tell everybody what an answer said of a key or the service; the first one to say it logs it."""
-    if write(connections, change, *arguments, **guard):
+    if write(connections, change, *arguments, **named):
         log.warning("%s: %s %s", service, change.__name__, arguments)
 
 

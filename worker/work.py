@@ -35,7 +35,8 @@ class Work:
 
     `is_believed` says whether the worker's lease still holds as far as the worker can know. `is_probing`:
     nothing has shown yet whether the service answers again. `is_running`: its thread has neither come back
-    nor been given up.
+    nor been given up. `waits`: the job has no permit yet, or stands in line for the next one; what it does
+    with a permit in hand may take long.
     """
 
     claim: Claim
@@ -45,6 +46,7 @@ class Work:
     began: float = field(default_factory=time.monotonic)
     is_probing: bool = False
     is_running: bool = True
+    waits: bool = True
     lost: threading.Event = field(default_factory=threading.Event)
     halt: threading.Event = field(default_factory=threading.Event)
     cancelled: threading.Event = field(default_factory=threading.Event)

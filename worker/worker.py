@@ -226,8 +226,14 @@ class Worker:
         free = self._slots - self._running
         if free <= 0:
             return []
+        permits = self._callers[service].permits
         with self._changed:
             self._due.discard(service)  # before the look: what is added from now on says so
+            waiting = sum(
+                work.waits and work.claim.key_id is None  # a test takes none of what the others wait for
+                for work in self._held.values()
+                if work.claim.service == service
+            )
         may_be_more = True
         try:
             with self._connections() as conn:
@@ -238,7 +244,9 @@ class Worker:
                     self._key_set,
                     n=free,
                     soon_seconds=SOON_SECONDS,
-                    locked=self._callers[service].permits.locked,
+                    waiting=waiting,
+                    tokens=permits.usual_tokens,
+                    locked=permits.locked,
                     keyless=not self._callers[service].service.needs_key,
                 )
                 seen_before = [claim.id for claim in got.claims if claim.claim_no > 1]
@@ -261,6 +269,7 @@ class Worker:
 
     def _work(self, work: Work, writer: Writer) -> None:
         settlement = self._runner.run(work)
+        work.waits = False
         with self._changed:
             if not work.is_running:
                 self._blocked -= 1

@@ -272,7 +272,7 @@ def test_the_log_of_a_large_limit_stays_short(conn: psycopg.Connection, clock: A
         assert len(reserve(conn, 16).in_seconds) in {0, 8, 16}
         clock.advance(0.15)
     row = conn.execute(
-        "SELECT cardinality(at), (SELECT sum(u) FROM unnest(used) u) FROM allowance"
+        "SELECT cardinality(until), (SELECT sum(u) FROM unnest(used) u) FROM allowance"
     ).fetchone()
     assert row
     assert row[0] <= 102

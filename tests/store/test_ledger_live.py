@@ -79,7 +79,9 @@ def test_a_reservation_reads_every_limit_as_it_is_after_the_lock(
     a_key(one, "10/m")
     with ThreadPoolExecutor(1) as thread:
         with one.transaction():
-            one.execute("UPDATE allowance SET at = ARRAY[%s::float8], used = ARRAY[10]", (time.time(),))
+            one.execute(
+                "UPDATE allowance SET until = ARRAY[%s::float8], used = ARRAY[10]", (time.time() + 60.5,)
+            )
             asked = thread.submit(ledger.reserve, other, "registry", None, 1, 0.0)
             until(lambda: waits_for_lock(watcher, other.info.backend_pid))
         answer = asked.result(10)
@@ -105,7 +107,7 @@ def test_a_reservation_reads_the_clock_after_the_lock(
             until(lambda: waits_for_lock(watcher, other.info.backend_pid))
             unlocked = one.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
         asked.result(10)
-    logged = one.execute("SELECT at[1] FROM allowance").fetchone()
+    logged = one.execute("SELECT until[1] - per_seconds - guard_seconds FROM allowance").fetchone()
     assert unlocked
     assert logged
     assert logged[0] >= unlocked[0]

@@ -88,8 +88,14 @@ WRONG: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "allowance": (
         {"no": 9, "amount": 1, "per_seconds": 1.0, "guard_seconds": 0.1},
         [
-            *({"amount": 0}, {"kind": "money"}, {"at": [1.0]}),
-            *({"per_seconds": 0.0}, {"guard_seconds": -0.1}, {"grain_seconds": -0.1}),
+            *({"amount": 0}, {"kind": "money"}),
+            *({"per_seconds": 0.0}, {"guard_seconds": -0.1}, {"grain_seconds": -0.1}, {"until": [1.0]}),
+            *({"kind": "at_once"}, {"kind": "at_once", "per_seconds": 0.0, "spread": True}),
+            *({"holder": [UUID(int=1)]}, {"from_minute": 0, "per_seconds": 86400.0}),
+            *(
+                {"from_minute": 0, "zone": "UTC"},
+                {"per_seconds": 86400.0, "zone": "UTC", "from_minute": 1440},
+            ),
         ],
     ),
     "key": (

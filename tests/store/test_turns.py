@@ -21,9 +21,12 @@ A = Callable[..., int]
 AWorker = Callable[..., Identity]
 
 
-def room(conn: psycopg.Connection, who: Identity, n: int = 50, soon_seconds: float = 0.5) -> int:
+def room(
+    conn: psycopg.Connection, who: Identity, n: int = 50, soon_seconds: float = 0.5, **how: float
+) -> int:
     """For how many jobs there is headroom, as a claim that takes them says."""
-    return claims.claim(conn, who.id, "registry", who.key_set, n=n, soon_seconds=soon_seconds).room
+    asked: dict[str, Any] = {"n": n, "soon_seconds": soon_seconds, **how}
+    return claims.claim(conn, who.id, "registry", who.key_set, **asked).room
 
 
 def account_of(conn: psycopg.Connection, key: int) -> int:
@@ -40,7 +43,7 @@ def test_a_worker_claims_no_more_than_the_keys_have_headroom_for(
     a_list(conn, 50)
     who = a_worker(conn)
     assert len(take(conn, who, 50)) == 12
-    assert room(conn, who) == 0
+    assert room(conn, who, waiting=12) == 0
 
 
 def test_headroom_is_less_by_reserved_permits_and_by_jobs_in_progress_of_anybody(
@@ -62,6 +65,68 @@ def test_permits_that_come_back_soon_are_headroom(
     ledger.reserve(conn, "registry", None, 4, 0.0)
     assert room(conn, who, soon_seconds=59.0) == 0
     assert room(conn, who, soon_seconds=61.0) == 4
+
+
+def test_jobs_that_others_have_held_for_longer_take_no_headroom(
+    conn: psycopg.Connection, a_key: A, a_list: A, a_worker: AWorker, take: Take
+) -> None:
+    """They have their permit: a service that takes 10 s per call can be asked 10 times a second."""
+    a_key(conn, "10/m")
+    a_list(conn, 50)
+    held = take(conn, a_worker(conn), 6)
+    who = a_worker(conn)
+    assert room(conn, who) == 10 - 6
+    conn.execute(
+        "UPDATE job SET claimed_at = claimed_at - interval '1 second' WHERE id = ANY (%s)",
+        ([claim.id for claim in held[:4]],),
+    )
+    assert room(conn, a_worker(conn)) == 10 - 2 - 4  # 4 were claimed by the look before
+
+
+def test_a_worker_says_how_many_of_its_own_jobs_wait(
+    conn: psycopg.Connection, a_key: A, a_list: A, a_worker: AWorker, take: Take
+) -> None:
+    a_key(conn, "10/m")
+    a_list(conn, 50)
+    who = a_worker(conn)
+    assert len(take(conn, who, 6)) == 6
+    assert room(conn, who, n=0, waiting=6) == 0
+    assert len(claims.claim(conn, who.id, "registry", None, n=50, soon_seconds=0.5, waiting=6).claims) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "used", "since", "soon", "free"),
+    [
+        ("10/s", 0, 0.0, 2.0, 20),  # at once, and once again
+        ("10/s", 10, 0.0, 2.0, 10),  # when the window has passed; the next would be too late
+        ("10/s", 10, 0.5, 2.0, 20),
+        ("10/s", 4, 0.0, 2.0, 16),
+        ("2/s", 2, 0.0, 10.0, 18),
+        ("300/m", 300, 0.0, 2.0, 0),
+        ("300/m", 100, 30.0, 2.0, 200),
+        ("600 tokens/m", 5, 0.0, 2.0, 5),  # calls cost 60 tokens each
+        ("10/s spread", 1, 0.0, 2.0, 18),
+    ],
+)
+def test_headroom_is_the_permits_that_there_will_be_soon(
+    conn: psycopg.Connection,
+    clock: Any,
+    a_key: A,
+    a_worker: AWorker,
+    text: str,
+    used: int,
+    since: float,
+    soon: float,
+    free: int,
+) -> None:
+    a_key(conn, text)
+    who = a_worker(conn)
+    while used > 0:
+        answer = ledger.reserve(conn, "registry", None, min(used, 100), 0.0, tokens=[60] * 100)
+        assert isinstance(answer, ledger.Reservation)
+        used -= len(answer.in_seconds)
+    clock.advance(since)
+    assert room(conn, who, n=1000, soon_seconds=soon, tokens=60) == free
 
 
 def test_the_smallest_limit_of_an_account_is_its_headroom_and_keys_of_one_account_share_it(
@@ -245,6 +310,7 @@ def test_a_claim_finds_its_jobs_by_their_indexes_and_reads_no_list_as_a_whole(
             conn.execute("ANALYZE")
         asked = {
             "worker": who.id, "service": "registry", "key_set": None, "n": 50, "soon": 2.0, "locked": [],
+            "waiting": 0, "tokens": 0.0, "keyless": False,
         }  # fmt: skip
         plan = plan_of(conn, claims.CLAIM, asked)
     assert not [

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store import limits
 from webapp import formats
 
 
@@ -132,17 +133,19 @@ def test_sizes_count_in_thousands(n: float, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "per", "words"),
+    ("text", "words"),
     [
-        (600, 300, "600 / 5 m"),
-        (8, 1, "8 / s"),
-        (2000, 86400, "2,000 / day"),
-        (90_000, 60, "90,000 / m"),
-        (5, 90, "5 / 90 s"),
+        ("600/5m", "600 / 5 m"),
+        ("8/s spread", "8 / s spread"),
+        ("2000/day", "2,000 / day"),
+        ("2000/day from 06:30 Europe/London", "2,000 / day from 06:30 Europe/London"),
+        ("90000 tokens/m", "90,000 tokens / m"),
+        ("5/90s", "5 / 90 s"),
+        ("12 at once", "12 at once"),
     ],
 )
-def test_limits_are_read_as_they_are_written(amount: int, per: int, words: str) -> None:
-    assert formats.limit(amount, per) == words
+def test_limits_are_read_as_they_are_written(text: str, words: str) -> None:
+    assert formats.limit(limits.parse(text)) == words
 
 
 def test_counted_things_agree_with_their_number() -> None:

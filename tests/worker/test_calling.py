@@ -134,6 +134,45 @@ def test_an_answer_is_handed_on_kept_and_logged(
     assert _log(db, until, 1) == [("usable", 200, None, key)]
 
 
+@pytest.mark.parametrize(("says", "counted"), [("250", 250), ("1400", 1400), ("", 600), ("600", 600)])
+def test_tokens_are_counted_as_the_answer_says_where_it_does(
+    db: psycopg.Connection,
+    a_key: Callable[..., int],
+    caller: Caller,
+    work: Work,
+    register: Register,
+    says: str,
+    counted: int,
+) -> None:
+    """A made-up service whose answer is the number of tokens that it has cost."""
+    a_key(db, "1000 tokens/m", secret="s")
+    register.said["s"] = (200, says, {})
+    service = replace(caller.service, tokens_of=lambda answer: int(answer.body) if answer.body else None)
+    replace(caller, service=service).ask(work, replace(CALL, tokens=600), 1, _stored)
+    assert keys.see(db)[0].used == [counted]
+
+
+def test_an_answer_that_is_misread_for_its_tokens_is_kept_all_the_same(
+    db: psycopg.Connection, a_key: Callable[..., int], caller: Caller, work: Work
+) -> None:
+    a_key(db, "1000 tokens/m")
+    service = replace(caller.service, tokens_of=lambda answer: int(answer.body))
+    answer = replace(caller, service=service).ask(work, replace(CALL, tokens=600), 1, _stored)
+    assert answer.body == b"Seven Ltd"
+    assert keys.see(db)[0].used == [600]
+
+
+def test_a_call_that_has_ended_takes_no_slot_whatever_came(
+    db: psycopg.Connection, a_key: Callable[..., int], caller: Caller, work: Work, register: Register
+) -> None:
+    a_key(db, "1 at once", secret="s")
+    for status in (200, 500, 200):
+        register.said["s"] = (status, "x", {})
+        with suppress(CallFailed):
+            caller.ask(work, CALL, 1, _stored)
+    assert register.asked_by == ["s"] * 3
+
+
 def test_a_kept_answer_costs_no_call_and_no_permit(work: Work, caller: Caller, register: Register) -> None:
     """There is not even a key."""
     work.stored[CALL.fingerprint, 1] = (404, {"etag": "x"}, b"kept")
@@ -167,6 +206,10 @@ def test_an_answer_that_a_lost_holder_stores_late_is_not_paid_again(
     work.claim = replace(work.claim, claim_no=2, losses=1)
     assert caller.ask(work, CALL, 1, _no_event).body == b"late"
     assert (len(tries), register.asked_by) == (2, [])
+
+
+def _stored(event: threading.Event) -> None:
+    assert event.wait(5)
 
 
 def _no_event(event: threading.Event) -> None:
@@ -299,7 +342,7 @@ def test_no_answer_at_all_is_the_services_fault(
         with pytest.raises(CallFailed) as failure:
             replace(caller, services_url=url).ask(work, CALL, 1, _no_event)
     assert failure.value.cause == "service_unreachable"
-    used = db.execute("SELECT count(*) FROM allowance WHERE cardinality(at) > 0").fetchone()
+    used = db.execute("SELECT count(*) FROM allowance WHERE cardinality(until) > 0").fetchone()
     assert used == (0,)  # nothing was sent, so nothing is paid
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from store.lists import NewList
 from store.vault import Vault
 from store.workers import Identity
 from worker.permits import Permits, Waiter
-from worker.work import PutBack
+from worker.work import PutBack, Work
 
 
 @pytest.fixture
@@ -43,11 +43,11 @@ def _line(conn: psycopg.Connection, vault: Vault) -> Permits:
 
 
 def test_a_worker_with_the_wrong_master_key_asks_once_and_leaves_the_key_to_the_others(
-    conn: psycopg.Connection, vault: Vault, caplog: pytest.LogCaptureFixture
+    conn: psycopg.Connection, vault: Vault, a_work: Callable[..., Work], caplog: pytest.LogCaptureFixture
 ) -> None:
     _add_key(conn, vault)
     line = _line(conn, Vault([Fernet.generate_key().decode()]))
-    waiter = Waiter()
+    waiter = Waiter(a_work(), 0)
     line._line.append(waiter)
     with caplog.at_level(logging.ERROR):
         line.serve()
@@ -62,16 +62,18 @@ def test_a_worker_with_the_wrong_master_key_asks_once_and_leaves_the_key_to_the_
     assert isinstance(reserve(conn, "registry", None, 1, 0.0), Reservation)
 
 
-def test_a_secret_that_is_sealed_anew_is_tried_again(conn: psycopg.Connection, vault: Vault) -> None:
+def test_a_secret_that_is_sealed_anew_is_tried_again(
+    conn: psycopg.Connection, vault: Vault, a_work: Callable[..., Work]
+) -> None:
     key_id = _add_key(conn, vault)
     other = Vault([Fernet.generate_key().decode()])
     line = _line(conn, other)
-    line._line.append(Waiter())
+    line._line.append(Waiter(a_work(), 0))
     line.serve()
     assert isinstance(reserve(conn, "registry", None, 1, 0.0, line.locked), NoKey)
 
     conn.execute("UPDATE key SET secret = %s WHERE id = %s", (other.seal("secret"), key_id))
-    waiter = Waiter()
+    waiter = Waiter(a_work(), 0)
     line._line.append(waiter)
     line.serve()
     assert waiter.given is not None

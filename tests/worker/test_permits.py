@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -39,13 +41,22 @@ class Ledger:
     def reservation(
         self, in_seconds: tuple[float, ...], slack: float = SLACK, wait: float = 0.0
     ) -> Reservation:
-        return Reservation(3, 4, "one", self.secret, "f", in_seconds, slack, wait)
+        return Reservation(3, 4, "one", self.secret, "f", in_seconds, slack, wait, in_seconds)
 
     def _reserve(
-        self, _conn: Any, _service: str, _key_set: Any, want: int, _ahead: float, without: frozenset[bytes]
+        self,
+        _conn: Any,
+        _service: str,
+        _key_set: Any,
+        want: int,
+        _ahead: float,
+        without: frozenset[bytes],
+        _key: int | None,
+        **how: Any,
     ) -> Any:
         self.asked.append(want)
         self.without = without
+        self.how = how
         answer = self.answer(want)
         if isinstance(answer, Exception):
             raise answer
@@ -79,16 +90,16 @@ def _asking(line: Permits) -> Iterator[threading.Thread]:
 class Slot(threading.Thread):
     """A slot that takes one permit; `got` is it, or the reason why there is none."""
 
-    def __init__(self, line: Permits, work: Work) -> None:
+    def __init__(self, line: Permits, work: Work, tokens: int = 0) -> None:
         super().__init__(daemon=True)
-        self.line, self.work, self.got = line, work, None
+        self.line, self.work, self.tokens, self.got = line, work, tokens, None
         self.start()
 
     got: Permit | BaseException | None
 
     def run(self) -> None:
         try:
-            self.got = self.line.take(self.work)
+            self.got = self.line.take(self.work, self.tokens)
         except BaseException as error:  # noqa: BLE001 - for the test to see
             self.got = error
 
@@ -302,7 +313,7 @@ def test_a_key_that_this_worker_cannot_open_is_left_to_others_and_the_rest_go_on
     book: Ledger, line: Permits, a_work: A_Work, caplog: pytest.LogCaptureFixture
 ) -> None:
     foreign = Vault([Fernet.generate_key().decode()]).seal("other secret")
-    locked = Reservation(8, 9, "foreign", foreign, "f", (0.0,), SLACK, 0.0)
+    locked = Reservation(8, 9, "foreign", foreign, "f", (0.0,), SLACK, 0.0, (0.0,))
     answers = [locked, book.grant(1)]
     book.answer = lambda _want: answers.pop(0)
     with _asking(line):
@@ -310,6 +321,121 @@ def test_a_key_that_this_worker_cannot_open_is_left_to_others_and_the_rest_go_on
     assert (permit.key_id, permit.secret) == (3, "secret")
     assert book.without == {foreign}
     assert "key foreign" in caplog.text
+
+
+def test_the_ledger_hears_what_calls_cost_and_a_permit_goes_to_whom_it_is_enough_for(
+    book: Ledger, line: Permits, a_work: A_Work, until: Callable[..., None]
+) -> None:
+    large, small = Slot(line, a_work(), tokens=900), None
+    until(lambda: _standing(line) == 1)
+    small = Slot(line, a_work(), tokens=20)
+    until(lambda: _standing(line) == 2)
+
+    def leave(want: int) -> Reservation:
+        large.work.halt.set()
+        until(lambda: _standing(line) == 1)
+        return book.reservation((0.0,) * want)
+
+    book.answer = leave
+    line.serve()
+    until(lambda: large.got and small.got)
+    assert isinstance(small.got, Permit)
+    assert small.got.tokens == 900  # the first one, which the other no longer wants
+    assert book.how["tokens"] == [900, 20]
+    assert line.usual_tokens > 0
+
+
+def test_a_small_permit_is_never_used_for_a_large_call(
+    book: Ledger, line: Permits, a_work: A_Work, until: Callable[..., None]
+) -> None:
+    small = Slot(line, a_work(), tokens=20)
+    until(lambda: _standing(line) == 1)
+    others: list[Slot] = []
+
+    def swap(want: int) -> Reservation:
+        small.work.halt.set()
+        until(lambda: _standing(line) == 0)
+        others.append(Slot(line, a_work(), tokens=900))
+        until(lambda: _standing(line) == 1)
+        return book.reservation((0.0,) * want)
+
+    book.answer = swap
+    line.serve()
+    assert _standing(line) == 1
+    book.answer = book.grant
+    line.serve()
+    until(lambda: others[0].got)
+    assert isinstance(others[0].got, Permit)
+
+
+def test_the_ledger_hears_how_many_calls_are_under_way_until_they_are_done(
+    book: Ledger, line: Permits, a_work: A_Work, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]
+) -> None:
+    kept: list[dict[int, int]] = []
+    monkeypatch.setattr(
+        ledger, "keep_slots", lambda _conn, _service, _worker, calling: kept.append(dict(calling))
+    )
+    monkeypatch.setattr(module, "SLOTS_IDLE_SECONDS", 0.02)
+    book.answer = lambda want: replace(book.grant(want), kinds=frozenset({"at_once"}))
+    with _asking(line):
+        first, second = line.take(a_work()), line.take(a_work())
+        assert book.how["calling"] == {4: 1}
+        line.done(first)
+        until(lambda: kept)
+        assert kept == [{4: 1}]
+        line.done(second)
+        until(lambda: len(kept) == 2)
+        assert kept[1] == {}
+        line.take(a_work())
+        assert book.how["calling"] == {}
+
+
+@pytest.mark.parametrize("why", ["late", "halted"])
+def test_a_permit_that_is_not_used_takes_no_slot(
+    book: Ledger, line: Permits, a_work: A_Work, until: Callable[..., None], why: str
+) -> None:
+    slack = -1.0 if why == "late" else SLACK
+    slots = replace(book.grant(1, in_seconds=0.3, slack=slack), kinds=frozenset({"at_once"}))
+    book.answer = lambda _want: slots
+    work = a_work()
+    slot = Slot(line, work)
+    until(lambda: _standing(line) == 1)
+    line.serve()
+    assert line._under_way() == {4: 1} or why == "late"
+    if why == "halted":
+        work.halt.set()
+    until(lambda: line._under_way() == {})
+    work.halt.set()
+    until(lambda: slot.got)
+
+
+def test_who_waits_for_a_slot_of_its_own_worker_is_served_when_a_call_has_ended(
+    book: Ledger, line: Permits, a_work: A_Work, until: Callable[..., None]
+) -> None:
+    slots = frozenset({"at_once"})
+    book.answer = lambda want: replace(book.grant(want), kinds=slots)
+    with _asking(line):
+        under_way = line.take(a_work())
+        book.answer = lambda _want: replace(book.reservation((), wait=math.inf), kinds=slots)
+        slot = Slot(line, a_work())
+        until(lambda: len(book.asked) == 2)
+        book.answer = lambda want: replace(book.grant(want), kinds=slots)
+        began = time.monotonic()
+        line.done(under_way)
+        until(lambda: slot.got)
+    assert time.monotonic() - began < 0.5
+    assert isinstance(slot.got, Permit)
+
+
+def test_who_waits_for_a_slot_that_others_hold_is_put_back(
+    book: Ledger, line: Permits, a_work: A_Work, until: Callable[..., None]
+) -> None:
+    book.answer = lambda _want: book.reservation((), wait=math.inf)
+    slot = Slot(line, a_work())
+    with _asking(line):
+        until(lambda: slot.got)
+    assert isinstance(slot.got, PutBack)
+    assert slot.got.message == "every usable key is at its limit"
 
 
 def test_the_asker_ends_when_it_is_told_to_whatever_it_does(

@@ -34,7 +34,11 @@ def keys() -> None:
 @click.argument("service")
 @click.option("--label", required=True, callback=name_of("label"), help="What the key is called.")
 @click.option(
-    "--limit", "given", multiple=True, metavar="CALLS/TIME", help="Such as 600/5m. Default: the usual ones."
+    "--limit",
+    "given",
+    multiple=True,
+    metavar="LIMIT",
+    help="Such as 600/5m, 600/5m spread, 2000/day from 00:00 UTC, 5 at once. Default: the usual ones.",
 )
 @click.option("--account", callback=name_of("account"), help="Keys of one account share its limits.")
 @click.option("--set", "key_set", callback=name_of("key set"), help="Only workers of this key set use it.")

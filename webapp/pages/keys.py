@@ -165,7 +165,7 @@ def _add(form: NewKey) -> int | None:
             )
         except KeyTaken as error:
             form.label.errors = [str(error)]
-        except LimitsDiffer as error:
+        except (LimitsDiffer, BadLimit) as error:
             form.limits.errors = [str(error)]
     return None
 
