@@ -136,6 +136,7 @@ def fact(tag: str, value: Decimal | int | str, where: Context, **changes: Any) -
         scale=None,
         format=None,
         flags=(),
+        position="#f1",
     )
     return replace(made, **changes)
 
