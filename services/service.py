@@ -18,6 +18,7 @@ class Kind(StrEnum):
     INTEGER = "integer"
     DATE = "date"
     BOOLEAN = "boolean"
+    MONEY = "money"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +66,7 @@ class Service:
     shared_limits: bool = False
     needs_key: bool = True
     options: Mapping[str, Option] = field(default_factory=dict)
+
+    def kind_of(self, column: str) -> Kind:
+        """The type of a column's values; text when there is no such field."""
+        return next((field.kind for field in self.fields if field.name == column), Kind.TEXT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import psycopg
@@ -61,7 +61,7 @@ moved AS (
            'in_progress' AS status, NULL AS outcome, NULL AS cause FROM claimed),
 {COUNTED}
 SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
-       c.losses, c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults,
+       c.losses, c.faults, l.service, l.options, l.fields, l.types, l.required, l.max_attempts, l.max_faults,
        l.run_seconds, l.key_id
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
 """
@@ -126,7 +126,8 @@ moved AS (
 class Claim:
     """A worker's hold on a job, with what its list asks for. `id`, `worker` and `claim_no` are the fence.
 
-    `key_id`: the job is a test of this key.
+    `types`: of fields whose type or unit the list states, such as `money GBP`. `key_id`: the job is a test of
+    this key.
     """
 
     id: int
@@ -147,6 +148,7 @@ class Claim:
     max_faults: int
     run_seconds: int
     key_id: int | None = None
+    types: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ IMPOSSIBLE = {
 # For other tables a row that is right, and the columns that make it wrong.
 WRONG: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "list": (
-        {"name": "a", "service": "registry", "fields": ["name"]},
+        {"name": "a", "service": "registry", "fields": [{"types": "[]"}, "name"]},
         [
             *({"name": ""}, {"fields": []}, {"required": ["total"]}, {"options": "[]"}, {"state": "lost"}),
             *({"state": "finished"}, {"finished_at": NOW}, {"max_attempts": 0}, {"max_losses": 0}),

@@ -121,7 +121,7 @@ def _aligned(document: Mapping[str, Any]) -> Iterator[str]:
 def _show_in_full(document: Mapping[str, Any]) -> None:
     """Texts and dates first, then figures beside those of the year before."""
     values = {name: value for name, value in document.items() if name not in NOT_VALUES}
-    figures = [name for name in values if KINDS.get(name) in (Kind.NUMBER, Kind.INTEGER)]
+    figures = [name for name in values if KINDS.get(name) in (Kind.NUMBER, Kind.INTEGER, Kind.MONEY)]
     click.echo(shown(document["file"], 200))
     table(("", ""), [(name, _text(value)) for name, value in values.items() if name not in figures], "  ")
     names = dict.fromkeys(name.removesuffix(PRIOR) for name in figures)

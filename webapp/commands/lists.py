@@ -30,7 +30,14 @@ def lists() -> None:
 @click.option("--name", required=True, callback=name_of("list's name"), help="What the list is called.")
 @click.option("--service", required=True, help="Which service is asked, such as companies_house.")
 @click.option("--option", "options", multiple=True, metavar="K=V", help="An option of the service.")
-@click.option("--field", "fields", multiple=True, metavar="NAME", help="A field to fill. Default: all.")
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="NAME[:TYPE[:UNIT]]",
+    help="A field to fill, such as revenue:money:USD. Default: all, as the service has them.",
+)
+@click.option("--require", "required", multiple=True, metavar="NAME", help="Without it a job is partial.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), help="Higher runs first. Default: 0.")
 @click.option("--wait", is_flag=True, help="Stay until the list has ended, and show how far it is.")
 def import_list(
@@ -39,11 +46,12 @@ def import_list(
     service: str,
     options: tuple[str, ...],
     fields: tuple[str, ...],
+    required: tuple[str, ...],
     priority: int | None,
     wait: bool,
 ) -> None:
     """Make a list of the companies in FILE (CSV, TSV or XLSX), or add what is new to it."""
-    new = uploads.plan(name, service, imports.options(options), fields, priority or 0)
+    new = uploads.plan(name, service, imports.options(options), fields, priority or 0, required)
     companies = uploads.read(file.read_bytes(), file.name, service)
     with connection() as conn:
         stored = uploads.store(conn, new, companies)

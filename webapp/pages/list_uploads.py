@@ -19,7 +19,7 @@ from store import lists
 from store.cleaning import Unstorable
 from store.lists import ListSeen, NameTaken
 from store.people import Role
-from webapp import names, uploads
+from webapp import field_choice, names, uploads
 from webapp.access import needs
 from webapp.answers import go_to
 from webapp.database import page_connection
@@ -28,7 +28,7 @@ from webapp.notices import done, refused
 from webapp.pages.lists import ONE, found
 from webapp.panels.lists import is_draft
 from webapp.panels.polling import render_page
-from webapp.uploads import NotUsable, how_read, what_became
+from webapp.uploads import Fields, NotUsable, how_read, what_became
 
 blueprint = Blueprint("list_uploads", __name__)
 
@@ -105,21 +105,26 @@ def check(list_id: int) -> ResponseReturnValue:
     one, jobs = found(list_id)
     if not is_draft(one, jobs):
         return redirect(f"/lists/{list_id}", 303)
-    return _check_page(one, jobs.total, Start(data={"priority": one.priority}))
+    form = Start(data={"priority": one.priority})
+    return _check_page(one, jobs.total, form, field_choice.offered(one))
 
 
 @blueprint.post(ONE + "/start")
 @needs(Role.OPERATOR)
 def start(list_id: int) -> ResponseReturnValue:
-    """Set the priority, and start unless it is to wait."""
+    """Set the fields and the priority, and start unless it is to wait."""
     form = Start()
     one, jobs = found(list_id)
     if not is_draft(one, jobs):
         return refused(f"This list has been started already; it is {one.state}.")
-    if not form.validate():
-        return _check_page(one, jobs.total, form), 422
+    asked, wrong = _fields_asked(one)
+    if not form.validate() or wrong:
+        choices = field_choice.again(field_choice.offered(one), request.form)
+        return _check_page(one, jobs.total, form, choices, wrong), 422
     waits = request.form.get("when") == "later"
     with page_connection() as conn, conn.transaction():
+        if not lists.choose(conn, list_id, asked.names, asked.types, asked.required):
+            return refused("This list has been started meanwhile; nothing was changed.")
         lists.prioritise(conn, list_id, form.priority.data)
         if not waits:
             lists.resume(conn, list_id)
@@ -141,7 +146,20 @@ def discard(list_id: int) -> ResponseReturnValue:
     return done(f"“{one.name}” was deleted. Nothing of it had run.", "/lists")
 
 
-def _check_page(one: ListSeen, companies: int, form: Start) -> str:
+def _fields_asked(one: ListSeen) -> tuple[Fields, str]:
+    """What the form asks for, and what is wrong with it; as the list has it where the form has no fields."""
+    as_it_is = Fields(one.fields, one.types, one.required)
+    if "fields" not in request.form:
+        return as_it_is, ""
+    try:
+        return field_choice.chosen(one, request.form), ""
+    except NotUsable as error:
+        return as_it_is, str(error)
+
+
+def _check_page(
+    one: ListSeen, companies: int, form: Start, choices: list[field_choice.Choice], wrong: str = ""
+) -> str:
     with page_connection() as conn:
         rejects = lists.rejects(conn, one.id, REJECTS_SHOWN)
     values: dict[str, Any] = {
@@ -149,6 +167,8 @@ def _check_page(one: ListSeen, companies: int, form: Start) -> str:
         "companies": companies,
         "rejects": rejects,
         "form": form,
+        "choices": choices,
+        "wrong": wrong,
         "read": _read_back(one),
     }
     return render_page("lists/start.html", "lists.start", **values)
