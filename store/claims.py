@@ -61,8 +61,8 @@ moved AS (
            'in_progress' AS status, NULL AS outcome, NULL AS cause FROM claimed),
 {COUNTED}
 SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
-       c.losses, c.faults, l.service, l.options, l.fields, l.types, l.required, l.max_attempts, l.max_faults,
-       l.run_seconds, l.key_id
+       c.losses, c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults,
+       l.run_seconds, l.key_id, l.types
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
 """
 

@@ -16,6 +16,7 @@ from store.claims import Claim, Settlement
 from worker.calling import Caller
 from worker.driver import BadExtractor, Driver, TooMuch
 from worker.outcomes import failed, returned, settled
+from worker.parses import Parses
 from worker.work import ClaimLost, OutOfTime, PutBack, Work
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Runner:
 
     callers: Mapping[str, Caller]
     side_by_side: Executor
+    parses: Parses = field(default_factory=Parses)
     _columns: dict[int, tuple[Column, ...]] = field(default_factory=dict)
 
     def run(self, work: Work) -> Settlement:
@@ -77,7 +79,9 @@ class Runner:
         extraction = caller.service.extract(company, options)
         if claim.key_id is not None:
             extraction = first_answer(extraction)
-        result = Driver(ask, self.side_by_side).run(extraction)
+        result = Driver(ask, self.side_by_side, lambda given: self.parses.turn(given, work.check)).run(
+            extraction
+        )
         if isinstance(result, Fields):
             return checked(result, self._columns_of(claim))
         return result

@@ -66,11 +66,12 @@ IMPOSSIBLE = {
 # For other tables a row that is right, and the columns that make it wrong.
 WRONG: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "list": (
-        {"name": "a", "service": "registry", "fields": [{"types": "[]"}, "name"]},
+        {"name": "a", "service": "registry", "fields": ["name"]},
         [
             *({"name": ""}, {"fields": []}, {"required": ["total"]}, {"options": "[]"}, {"state": "lost"}),
             *({"state": "finished"}, {"finished_at": NOW}, {"max_attempts": 0}, {"max_losses": 0}),
             *({"max_faults": 0}, {"run_seconds": 0}, {"reuse_seconds": -1}, {"keep_days": 0}),
+            {"types": "[]"},
         ],
     ),
     "worker": (
