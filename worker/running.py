@@ -79,9 +79,8 @@ class Runner:
         extraction = caller.service.extract(company, options)
         if claim.key_id is not None:
             extraction = first_answer(extraction)
-        result = Driver(ask, self.side_by_side, lambda given: self.parses.turn(given, work.check)).run(
-            extraction
-        )
+        driver = Driver(ask, self.side_by_side, lambda given: self.parses.turn(given, work.check))
+        result = driver.run(extraction)
         if isinstance(result, Fields):
             return checked(result, self._columns_of(claim))
         return result
