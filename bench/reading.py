@@ -1,6 +1,5 @@
 """`python bench/reading.py READER SECONDS FILE…`: how many filings READER reads in a CPU second.
 
-
 Imports nothing of ours but for our own reader: the peers run in an environment of theirs.
 """
 
