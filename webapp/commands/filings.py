@@ -42,7 +42,7 @@ COLUMNS = (
 FILE_WIDTH = 40
 NARROW = 140
 """A terminal of fewer columns gets the file's end and what identifies the accounts; `--json` has it all."""
-NARROW_FILE_WIDTH, NARROW_COLUMNS = 22, {"Number": 8, "Name": 20, "Year end": 10, "Equity": 12}
+NARROW_FILE_WIDTH, NARROW_COLUMNS = 19, {"Number": 8, "Name": 20, "Year end": 10, "Equity": 15}
 KINDS = {field.name: field.kind for service in SERVICES.values() for field in service.fields}
 NOT_VALUES = ("file", "cause", "message", "periods", "flags", "facts")
 PRIOR = "_prior"
