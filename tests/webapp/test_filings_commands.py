@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from click.testing import Result
 
@@ -112,7 +113,7 @@ def test_real_filings_and_archives_are_read(run_with: Callable[..., Run], corpus
 
 
 def test_a_line_of_a_narrow_terminal_fits_into_eighty_columns() -> None:
-    document = {
+    document: dict[str, Any] = {
         "file": "a" * 200,
         "cause": None,
         "flags": [],
