@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from bench.dashboards import fifty_dashboards
+from bench.expected import expected_right
 from bench.figure import Figure
 from bench.folder import folder_vs_parsing
 from bench.key_use import key_use_kills, key_use_minute, key_use_second
+from bench.memory import facts_memory
+from bench.readers import large_vs_stream_read_xbrl, small_vs_stream_read_xbrl, vs_ixbrlparse
 
 FIGURES: tuple[Figure, ...] = (
     Figure(
@@ -52,5 +55,50 @@ FIGURES: tuple[Figure, ...] = (
         0.95,
         "90 s",
         key_use_kills,
+    ),
+    Figure(
+        "expected_right",
+        "UK, US and transform values of real filings that are equal to the right ones",
+        "%",
+        "at least",
+        100.0,
+        "5 s",
+        expected_right,
+    ),
+    Figure(
+        "ixbrl_small_vs_stream_read_xbrl",
+        "small UK filings per second against stream-read-xbrl's",
+        "times",
+        "at least",
+        1.5,
+        "20 s",
+        small_vs_stream_read_xbrl,
+    ),
+    Figure(
+        "ixbrl_large_vs_stream_read_xbrl",
+        "large UK filings per second against stream-read-xbrl's",
+        "times",
+        "at least",
+        1.0,
+        "20 s",
+        large_vs_stream_read_xbrl,
+    ),
+    Figure(
+        "ixbrl_vs_ixbrlparse",
+        "UK filings per second against ixbrlparse's, the worse of small and large",
+        "times",
+        "at least",
+        8.0,
+        "1 min",
+        vs_ixbrlparse,
+    ),
+    Figure(
+        "facts_memory_mb",
+        "peak memory of a worker over 500 companyfacts answers of 5 MB",
+        "MB",
+        "at most",
+        250.0,
+        "5 min",
+        facts_memory,
     ),
 )

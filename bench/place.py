@@ -19,6 +19,7 @@ from store.embedded import Server
 from store.settings import local_master_key
 
 VAR = Path(__file__).resolve().parent.parent / "var" / "bench"
+CORPUS = VAR.parents[2] / "shared" / "corpus"
 PEERS_SECONDS = 600
 
 
@@ -54,6 +55,13 @@ def environment(url: str, services_url: str = "") -> dict[str, str]:
         "SLUICE_SERVICES_URL": services_url,
         "FLASK_APP": "wsgi",
     }
+
+
+def corpus() -> Path:
+    """The real filings with the right values, to read only. Raises `Absent`: they are not here."""
+    if not CORPUS.is_dir():
+        raise Absent("the corpus of real filings is not beside this checkout")
+    return CORPUS
 
 
 def python_of_peers(*requirements: str) -> Path:

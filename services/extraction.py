@@ -86,7 +86,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a value is from. Only what applies is set; `document` names the filing or the request."""
+    """Where a value is from. Only what applies is set.
+
+    `document` names the filing or the request; `position` is the place in it: `page 4`, or of a tagged fact
+    the fragment `#f17` that a browser jumps to, else `fact 17` as `flask filings read --facts` counts them.
+    """
 
     tag: str | None = None
     context: str | None = None
@@ -96,6 +100,7 @@ class Source:
     document: str | None = None
     filed: date | None = None
     form: str | None = None
+    position: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     INTEGER = "integer"
     DATE = "date"
     BOOLEAN = "boolean"
+    MONEY = "money"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import psycopg
@@ -99,7 +99,7 @@ moved AS (
 {COUNTED}
 SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
        c.losses, c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults,
-       l.run_seconds, l.key_id, l.reuse_seconds > 0, EXISTS (SELECT FROM probe) AS is_probe
+       l.run_seconds, l.key_id, l.reuse_seconds > 0, EXISTS (SELECT FROM probe) AS is_probe, l.types
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
 """
 
@@ -180,7 +180,8 @@ class Claim:
     """A worker's hold on a job, with what its list asks for. `id`, `worker` and `claim_no` are the fence.
 
     `key_id`: the job is a test of this key. `reuses`: answers of other jobs may do. `is_probe`: its service
-    does not answer, and it alone tries.
+    does not answer, and it alone tries. `types`: of fields whose type or unit the list states, such as
+    `money GBP`.
     """
 
     id: int
@@ -203,6 +204,7 @@ class Claim:
     key_id: int | None = None
     reuses: bool = False
     is_probe: bool = False
+    types: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

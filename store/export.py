@@ -18,6 +18,7 @@ import psycopg
 from psycopg import sql
 
 CHUNK = 1 << 16
+SOURCE_COLUMNS = ("_unit", "_source", "_flags")
 HEAD = ("company", "name", "status", "outcome", "cause", "message")
 PLAIN_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 
@@ -29,7 +30,9 @@ COPY (SELECT {columns} FROM job WHERE list_id = {list_id} ORDER BY line NULLS LA
 TO STDOUT (FORMAT csv, ENCODING 'UTF8')
 """
 
-SOURCE_OF = "concat_ws(' · ', result->'sources'->{0}->>'tag', result->'sources'->{0}->>'document')"
+UNIT_OF = "result->'sources'->{0}->>'unit'"
+SOURCE_OF = """(SELECT concat_ws(' · ', s->>'tag', s->>'context', s->>'document', s->>'position',
+    'filed ' || (s->>'filed')) FROM (SELECT result->'sources'->{0}) AS _(s))"""
 FLAGS_OF = "(SELECT string_agg(f, ' ') FROM jsonb_array_elements_text(result->'flags'->{0}) f)"
 
 # `json`, not `jsonb`: it keeps the order of the columns. JSON text has no raw tab or newline, so that in
@@ -72,7 +75,7 @@ def header(fields: Sequence[str], with_sources: bool = False) -> list[str]:
     """The column names of `rows`."""
     if not with_sources:
         return [*HEAD, *fields]
-    return [*HEAD, *(name for field in fields for name in (field, f"{field}_source", f"{field}_flags"))]
+    return [*HEAD, *(field + more for field in fields for more in ("", *SOURCE_COLUMNS))]
 
 
 def rows(
@@ -80,13 +83,14 @@ def rows(
 ) -> Snapshot[list[str]]:
     """The list's jobs in the order of its file, one cell of text per column, '' for what is missing.
 
-    `with_sources`: after each field where it is from (tag · document) and its flags, separated by blanks.
+    `with_sources`: after each field its unit, where it is from (tag · context · document · position · filed
+    2024-05-01, of these what is known) and its flags, separated by blanks.
     """
     cells: list[sql.Composable] = [sql.Identifier(name) for name in HEAD]
     for name in map(sql.Literal, fields):
         cells.append(sql.SQL("result->'values'->>{}").format(name))
         if with_sources:
-            cells += [sql.SQL(SOURCE_OF).format(name), sql.SQL(FLAGS_OF).format(name)]
+            cells += [sql.SQL(of).format(name) for of in (UNIT_OF, SOURCE_OF, FLAGS_OF)]
     statement = sql.SQL(ROWS).format(columns=sql.SQL(", ").join(cells), list_id=sql.Literal(list_id))
     as_of, count, spool = _copied(conn, statement)
     return Snapshot(as_of, count, _cells(spool), spool)

@@ -15,9 +15,9 @@ from store.cleaning import text, to_json
 
 CREATE = """
 WITH known AS (INSERT INTO service (name) VALUES (%(service)s) ON CONFLICT DO NOTHING)
-INSERT INTO list (name, service, options, fields, required, priority,
+INSERT INTO list (name, service, options, fields, types, required, priority,
                   start_at, due_by, reuse_seconds, keep_days)
-VALUES (%(name)s, %(service)s, %(options)s::jsonb, %(fields)s, %(required)s, %(priority)s,
+VALUES (%(name)s, %(service)s, %(options)s::jsonb, %(fields)s, %(types)s::jsonb, %(required)s, %(priority)s,
         coalesce(%(start_at)s, now()), %(due_by)s, %(reuse_seconds)s, %(keep_days)s)
 ON CONFLICT (name) DO NOTHING RETURNING id
 """
@@ -26,7 +26,7 @@ ON CONFLICT (name) DO NOTHING RETURNING id
 OF_PEOPLE = "key_id IS NULL"
 
 COLUMNS = """
-id, name, service, options, fields, required, state, priority, created_at, finished_at,
+id, name, service, options, fields, types, required, state, priority, created_at, finished_at,
 start_at, due_by, reuse_seconds, keep_days,
 (SELECT count(*) FROM reject r WHERE r.list_id = list.id) AS rejects"""
 
@@ -37,9 +37,15 @@ SELECT {COLUMNS} FROM list WHERE {OF_PEOPLE} AND (%(name)s::text IS NULL OR name
 ONE = f"SELECT {COLUMNS} FROM list WHERE id = %(id)s"
 
 # Nothing of it has ever run, and nothing can be running while it is paused.
-DISCARD = """
-DELETE FROM list WHERE id = %(id)s AND state = 'paused'
+UNTOUCHED = """
+id = %(id)s AND state = 'paused'
     AND NOT EXISTS (SELECT FROM job WHERE list_id = %(id)s AND (status <> 'pending' OR claim_no > 0))
+"""
+
+DISCARD = f"DELETE FROM list WHERE {UNTOUCHED}"
+
+CHOOSE = f"""
+UPDATE list SET fields = %(fields)s, types = %(types)s::jsonb, required = %(required)s WHERE {UNTOUCHED}
 """
 
 LATEST = f"""
@@ -70,6 +76,12 @@ WHERE id = ANY (%(ids)s) AND {HAS_ENDED} RETURNING id
 """
 
 
+WORDS = {"service": "service", "options": "options", "fields": "fields"} | {
+    "types": "types of fields",
+    "required": "required fields",
+}
+
+
 class NameTaken(ValueError):
     """There is a list of this name with another service, other fields or other options."""
 
@@ -78,6 +90,7 @@ class NameTaken(ValueError):
 class NewList:
     """What a list is to be. `fields` in column order; `required` names those that make a job complete.
 
+    `types`: of fields whose type or unit the list states itself, such as `money GBP` (`services.typed`).
     Nothing of it runs before `start_at`; it is to be ready by `due_by`. Answers that another job got within
     `reuse_seconds` may be used; its own are kept for `keep_days`.
     """
@@ -92,6 +105,7 @@ class NewList:
     due_by: datetime | None = None
     reuse_seconds: int = 0
     keep_days: int = 365
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +136,7 @@ class ListSeen:
     service: str
     options: dict[str, str]
     fields: list[str]
+    types: dict[str, str]
     required: list[str]
     state: str
     priority: int
@@ -143,6 +158,7 @@ def create(conn: psycopg.Connection, new: NewList) -> int:
             "service": new.service,
             "options": to_json(dict(new.options)),
             "fields": list(new.fields),
+            "types": to_json(dict(new.types)),
             "required": list(new.required),
             "priority": new.priority,
             "start_at": new.start_at,
@@ -154,12 +170,18 @@ def create(conn: psycopg.Connection, new: NewList) -> int:
     if row is not None:
         return int(row[0])
     there = see(conn, new.name)[0]
-    asked = {"service": new.service, "options": dict(new.options), "fields": list(new.fields)}
+    asked = {
+        "service": new.service,
+        "options": dict(new.options),
+        "fields": list(new.fields),
+        "types": dict(new.types),
+        "required": list(new.required),
+    }
     for what, wanted in asked.items():
         if getattr(there, what) != wanted:
             raise NameTaken(
-                f"There is a list “{new.name}” already, of other {what}: {_listed(getattr(there, what))}."
-                f" Give the same {what}, or choose another name."
+                f"There is a list “{new.name}” already, of other {WORDS[what]}: "
+                f"{_listed(getattr(there, what))}. Give the same {WORDS[what]}, or choose another name."
             )
     return there.id
 
@@ -278,6 +300,18 @@ def schedule(
         "UPDATE list SET start_at = coalesce(%s, now()), due_by = %s, reuse_seconds = %s WHERE id = %s"
     )
     return conn.execute(statement, (start_at, due_by, reuse_seconds, list_id)).rowcount == 1
+
+
+def choose(
+    conn: psycopg.Connection,
+    list_id: int,
+    fields: Sequence[str],
+    types: Mapping[str, str],
+    required: Sequence[str],
+) -> bool:
+    """Ask for these fields. False: the list is gone, not paused, or some job of it has run."""
+    chosen = {"fields": list(fields), "types": to_json(dict(types)), "required": list(required)}
+    return conn.execute(CHOOSE, chosen | {"id": list_id}).rowcount == 1
 
 
 def discard(conn: psycopg.Connection, list_id: int) -> bool:

@@ -119,6 +119,7 @@ class List(Base):
     service: Mapped[str] = mapped_column(ForeignKey("service.name"))
     options: Mapped[dict[str, Any]]
     fields: Mapped[list[str]]
+    types: Mapped[dict[str, Any]]
     required: Mapped[list[str]]
     state: Mapped[str]
     priority: Mapped[int] = mapped_column(SmallInteger)

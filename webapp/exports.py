@@ -17,6 +17,7 @@ from openpyxl.cell.cell import ERROR_CODES, ILLEGAL_CHARACTERS_RE
 
 from services.registry import SERVICES
 from services.service import Kind
+from services.typed import columns
 from store import export
 from store.lists import ListSeen
 
@@ -52,7 +53,7 @@ class Format:
 
 
 def as_csv(conn: psycopg.Connection, a_list: ListSeen, with_sources: bool) -> Download:
-    """UTF-8 without a byte order mark; with sources two columns more for each field."""
+    """UTF-8 without a byte order mark; with sources three columns more for each field."""
     table = export.as_csv(conn, a_list.id, a_list.fields, with_sources)
     return Download(table.as_of, table.count, (text.encode() for text in table))
 
@@ -84,7 +85,7 @@ FORMATS: dict[str, Format] = {
 
 def _workbook(table: export.Snapshot[bytes], a_list: ListSeen, with_sources: bool) -> Iterator[bytes]:
     service = SERVICES.get(a_list.service)
-    kinds = {name: service.kind_of(name) for name in a_list.fields} if service else {}
+    kinds = {one.name: one.kind for one in columns(service, a_list.fields, a_list.types)} if service else {}
     book = Workbook(write_only=True)
     sheet = book.create_sheet("Companies")
     sheet.freeze_panes = "B2"
@@ -108,7 +109,9 @@ def _field_cells(
         yield _cell(record["values"][name], kinds.get(name, Kind.TEXT))
         if with_sources:
             source = record["sources"].get(name, {})
-            parts = [source[part] for part in ("tag", "document") if source.get(part)]
+            parts = [source[part] for part in ("tag", "context", "document", "position") if source.get(part)]
+            parts += [f"filed {source['filed']}"] if source.get("filed") else []
+            yield _cell(source.get("unit"), Kind.TEXT)
             yield _cell(" · ".join(parts) or None, Kind.TEXT)
             yield _cell(" ".join(record["flags"].get(name, ())) or None, Kind.TEXT)
 
@@ -145,7 +148,12 @@ def _storable(value: str) -> str:
 
 
 def _never_run(sheet: Any, cell: Cell) -> Any:
-    """openpyxl takes text that begins with = for a formula, and #N/A for an error."""
+    """openpyxl takes text that begins with = for a formula, and #N/A for an error, and writes numbers by way
+    of floats: a number is given to it as its digits."""
+    if isinstance(cell, int | Decimal) and not isinstance(cell, bool):
+        written = WriteOnlyCell(sheet, value=format(Decimal(cell), "f"))
+        written.data_type = "n"
+        return written
     if isinstance(cell, str) and (cell.startswith("=") or cell in ERROR_CODES):
         written = WriteOnlyCell(sheet, value=cell)
         written.data_type = "s"

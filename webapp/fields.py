@@ -8,7 +8,14 @@ from decimal import Decimal
 from typing import Any
 
 PRIOR = "_prior"
-PARTS = (("tag", "Tag"), ("context", "Context"), ("unit", "Unit"), ("document", "Document"), ("form", "Form"))
+PARTS = (
+    ("tag", "Tag"),
+    ("context", "Context"),
+    ("unit", "Unit"),
+    ("document", "Document"),
+    ("position", "Position"),
+    ("form", "Form"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import psycopg
 
+from services import earlier
 from services.company_lists import LONGEST_NAME, CompanyList, read_companies
 from services.registry import SERVICES
 from services.service import PERIODS, Service
+from services.typed import BadType, read_type
 from store import jobs, lists
 from store.jobs import NewJob
 from store.lists import ListSeen, NameTaken, NewList, Rejected
@@ -21,6 +23,15 @@ LONGEST_SHOWN = 60
 
 class NotUsable(ValueError):
     """What was asked for cannot be a list; the text says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What a list asks for. `types`: of fields whose type or unit it states itself."""
+
+    names: list[str]
+    types: dict[str, str]
+    required: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +51,53 @@ def service_named(name: str) -> Service:
 
 
 def plan(
-    name: str, service: str, options: Mapping[str, str], fields: Sequence[str], priority: int
+    name: str,
+    service: str,
+    options: Mapping[str, str],
+    fields: Sequence[str],
+    priority: int,
+    required: Sequence[str] = (),
 ) -> NewList:
-    """The list that is asked for, with the service's own options and fields where none are given."""
+    """The list that is asked for, with the service's own options and fields where none are given.
+
+    `fields` as people write them: `revenue`, `revenue:money`, `revenue:money:USD`. `required`: those without
+    which a job is partial; none given: the service's. Raises `NotUsable`.
+    """
     asked = service_named(service)
     settings = _options(asked, options)
-    known = [field.name for field in asked.every_field]
-    for field in fields:
+    usual = [field.name for field in asked.fields]
+    chosen = choose(asked, fields or usual, required, [field.name for field in asked.every_field])
+    names = asked.columns(chosen.names if fields else (), options)
+    stated = {name: chosen.types.get(name, chosen.types.get(earlier.split(name)[0])) for name in names}
+    types = {name: kind for name, kind in stated.items() if kind}
+    usually = [field.name for field in asked.fields if field.required and field.name in names]
+    return NewList(name, service, names, chosen.required or usually, settings, priority, types=types)
+
+
+def choose(service: Service, fields: Sequence[str], required: Sequence[str], known: Sequence[str]) -> Fields:
+    """What a list asks for, of the fields in `known`. Raises `NotUsable`."""
+    written = dict(_field(text) for text in fields)
+    for field in written:
         if field not in known:
-            raise NotUsable(f"{service} has no field “{field}”. Fields: {', '.join(known)}.")
-    wanted = asked.columns(fields, options)
-    required = [field.name for field in asked.fields if field.required and field.name in wanted]
-    return NewList(name, service, wanted, required, settings, priority)
+            raise NotUsable(f"{service.name} has no field “{field}”. Fields: {', '.join(known)}.")
+    if not written:
+        raise NotUsable("Choose at least one field.")
+    for field in required:
+        if field not in written:
+            raise NotUsable(f"“{field}” is required and not among the fields. Fields: {', '.join(written)}.")
+    types = {name: stated for name, stated in written.items() if stated}
+    return Fields(list(written), types, [name for name in written if name in required])
+
+
+def _field(text: str) -> tuple[str, str]:
+    """`revenue:money:USD` -> `revenue` and `money USD`."""
+    name, *stated = (part.strip() for part in text.split(":", 2))
+    if stated:
+        try:
+            read_type(" ".join(stated))
+        except BadType as error:
+            raise NotUsable(f"{name}: {error}") from None
+    return name, " ".join(stated).strip()
 
 
 def read(data: bytes, filename: str, service: str) -> CompanyList:

@@ -25,6 +25,7 @@ from worker import connections
 from worker.calling import Caller
 from worker.heartbeat import Heartbeat, named
 from worker.http import Http
+from worker.memory import give_back_large_blocks
 from worker.permits import Permits
 from worker.reading import Files
 from worker.upkeep import Upkeep
@@ -40,6 +41,7 @@ JOIN_SECONDS = 5.0
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a worker; returns its exit code: 0 after an orderly stop, 1 when it could not start or broke."""
     asked = _parse(arguments)
+    give_back_large_blocks()
     logging.basicConfig(
         format="%(asctime)s %(levelname)-7s %(message)s", level=logging.INFO, stream=sys.stderr
     )

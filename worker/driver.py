@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, wait
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ class TooMuch(Exception):
 
 Ask = Callable[[Get, int], Answer]
 Open = Callable[[Read], bytes]
+Reading = Callable[[Any], AbstractContextManager[Any]]
 
 
 @dataclass(slots=True)
@@ -41,12 +42,13 @@ class Driver:
     """One run of one extractor. `ask(call, occurrence)` answers a call or raises `CallFailed`, `Stopped`.
 
     `read(file)` brings a file's bytes or raises `CallFailed`. `executor` runs the calls of a yielded list
-    side by side; it must not be the one that drives.
+    side by side; it must not be the one that drives. The extractor has what came in the body of `reading`.
     """
 
     ask: Ask
     read: Open
     executor: Executor
+    reading: Reading = nullcontext
     _seen: Counter[bytes] = field(default_factory=Counter)
     _bytes: int = 0
 
@@ -57,14 +59,17 @@ class Driver:
         answer: Any = None
         try:
             while True:
+                given, answer = answer, None
                 try:
-                    asked = (
-                        extraction.throw(answer)
-                        if isinstance(answer, CallFailed)
-                        else extraction.send(answer)
-                    )
+                    with self.reading(given):
+                        asked = (
+                            extraction.throw(given)
+                            if isinstance(given, CallFailed)
+                            else extraction.send(given)
+                        )
                 except StopIteration as end:
                     return _checked(end.value)
+                del given  # a body of some MB is not kept until the next has come
                 answer = self._answer(asked)
         finally:
             with suppress(Exception):  # open only if it is to end here; why must not be hidden on its way out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, assert_never
 
@@ -101,10 +101,11 @@ def returned(claim: Claim, cause: str, message: str) -> Settlement:
 
 
 def _done(claim: Claim, fields: Fields) -> Settlement:
-    wanted = {name: fields.values[name] for name in claim.fields if _is_there(fields.values, name)}
-    is_complete = all(name in wanted for name in claim.required)
+    wanted = {name: fields.values[name] for name in claim.fields if name in fields.values}
+    there = {name: value.value for name, value in wanted.items() if value.value is not None}
+    is_complete = all(name in there for name in claim.required)
     stored: dict[str, Any] = {
-        "values": {name: value.value for name, value in wanted.items()},
+        "values": there,
         "sources": {name: _source(value) for name, value in wanted.items() if value.source},
         "flags": {name: value.flags for name, value in wanted.items() if value.flags},
     }
@@ -116,10 +117,6 @@ def _done(claim: Claim, fields: Fields) -> Settlement:
         return failed(claim, "bad_result", str(error))
     outcome = Outcome.COMPLETE if is_complete else Outcome.PARTIAL
     return Settlement(claim.id, claim.worker, claim.claim_no, Status.DONE, outcome, result=text)
-
-
-def _is_there(values: Mapping[str, Value], name: str) -> bool:
-    return name in values and values[name].value is not None
 
 
 def _source(value: Value) -> dict[str, Any]:

@@ -8,18 +8,21 @@ import traceback
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from services.extraction import Answer, CallFailed, Company, Extraction, Fields, Get, Options, Read, Result
-from store.claims import Settlement
+from services.typed import Column, checked, columns
+from store.claims import Claim, Settlement
 from worker.calling import Caller
 from worker.driver import BadExtractor, Driver, TooMuch
 from worker.outcomes import failed, returned, settled
+from worker.parses import Parses
 from worker.work import ClaimLost, OutOfTime, PutBack, Work
 
 log = logging.getLogger(__name__)
 
 KEPT_CHECK_SECONDS = 0.2
+MOST_LISTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Runner:
 
     callers: Mapping[str, Caller]
     side_by_side: Executor
+    parses: Parses = field(default_factory=Parses)
+    _columns: dict[int, tuple[Column, ...]] = field(default_factory=dict)
 
     def run(self, work: Work) -> Settlement:
         """How the job is left, whatever the extractor does."""
@@ -77,7 +82,21 @@ class Runner:
         extraction = caller.service.extract(company, options)
         if claim.key_id is not None:
             extraction = first_answer(extraction)
-        return Driver(ask, read, self.side_by_side).run(extraction)
+        driver = Driver(ask, read, self.side_by_side, lambda given: self.parses.turn(given, work.check))
+        result = driver.run(extraction)
+        if isinstance(result, Fields):
+            return checked(result, self._columns_of(claim))
+        return result
+
+    def _columns_of(self, claim: Claim) -> tuple[Column, ...]:
+        """Made once for a list: none of it changes once a job has run."""
+        found = self._columns.get(claim.list_id)
+        if found is None:
+            if len(self._columns) >= MOST_LISTS:
+                self._columns.clear()
+            service = self.callers[claim.service].service
+            found = self._columns[claim.list_id] = columns(service, claim.fields, claim.types)
+        return found
 
 
 def first_answer(extraction: Extraction) -> Extraction:

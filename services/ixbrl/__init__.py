@@ -1,6 +1,6 @@
 """Reads iXBRL documents and XBRL instances: `read(data)` gives every fact, or says why it cannot."""
 
-from services.ixbrl.document import Unreadable
+from services.ixbrl.limits import Unreadable
 from services.ixbrl.model import Context, Fact, Filing
 from services.ixbrl.reader import read
 

@@ -12,6 +12,7 @@ from services.ixbrl.model import Context
 XBRLI = "{http://www.xbrl.org/2003/instance}"
 XBRLDI = "{http://xbrl.org/2006/xbrldi}"
 DATE_ALLOWED = 40
+PIECE = 1 << 18
 CONTEXT, UNIT = XBRLI + "context", XBRLI + "unit"
 
 
@@ -70,11 +71,25 @@ def all_text(element: etree._Element) -> str:
     return etree.tostring(element, method="text", encoding="unicode", with_tail=False)
 
 
+def single_blanks(text: str) -> str:
+    """The text with one blank for each run of them, and none at its ends.
+
+    Piece by piece: split in one go, a text of many short words takes thirty times its size.
+    """
+    if len(text) <= PIECE:
+        return " ".join(text.split())
+    pieces = (f"|{text[at : at + PIECE]}|" for at in range(0, len(text), PIECE))
+    joined = "".join(" ".join(piece.split())[1:-1] for piece in pieces)
+    while "  " in joined:  # only where pieces meet
+        joined = joined.replace("  ", " ")
+    return joined.strip()
+
+
 def _add_dimensions(container: etree._Element, dimensions: dict[str, str]) -> None:
     """Segments older than XBRL Dimensions hold plain elements: they narrow the context just as well."""
     for member in container.iterchildren(etree.Element):
         dimension = local_name(member.get("dimension") or "")
-        text = " ".join(all_text(member).split())
+        text = single_blanks(all_text(member))
         if member.tag == XBRLDI + "explicitMember":
             dimensions[dimension] = local_name(text)
         elif member.tag == XBRLDI + "typedMember":

@@ -14,9 +14,9 @@ from typing import Final
 
 from lxml import etree
 
-BYTES_ALLOWED: Final = 128 * 1024 * 1024
-"""Large annual reports with embedded pictures reach 60 MB; a tree needs several times its text."""
+from services.ixbrl.limits import BYTES_ALLOWED, Unreadable, check_tree
 
+CHUNK_BYTES: Final = 1024 * 1024
 _BOMS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -24,24 +24,23 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_DECLARATION: Final = re.compile(r"\A<\?xml[^>]*\?>")
+_DECLARATION: Final = re.compile(rb"\A<\?xml[^>]*\?>")
 _DECLARED: Final = re.compile(rb"""\A<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']""")
 _PLACEHOLDER: Final = b"ATTACHMENTPLACEHOLDER"
 _DOCTYPE: Final = re.compile(rb"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL)
 _ENTITY: Final = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES: Final = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 _ISO_LATIN: Final = frozenset(("iso8859-1", "ascii"))
-
-
-class Unreadable(ValueError):
-    """The bytes are not a filing that can be read. The message says why, as a sentence for people."""
+_SLOW: Final = frozenset(("idna", "punycode"))
+_EMBEDDED: Final = re.compile(rb"(data:[a-z]+/[A-Za-z0-9.+-]+;base64,)[A-Za-z0-9+/=\r\n]{64,}")
 
 
 def parse(data: bytes) -> etree._Element:
     """The root element of an XML or XHTML document. Raises `Unreadable` and nothing else."""
     if len(data) > BYTES_ALLOWED:
         raise Unreadable(f"The document is larger than the {BYTES_ALLOWED // 1024**2} MB allowed.")
-    text = without_doctype(as_utf8(data))
+    text = without_doctype(without_pictures(as_utf8(data)))
+    check_tree(text)
     if _ENTITY.search(text):
         text = _ENTITY.sub(_spelled_out, text)
     parser = etree.XMLParser(
@@ -67,7 +66,7 @@ def as_utf8(data: bytes) -> bytes:
     """The document from its first `<`, in UTF-8."""
     text, by_mark = _without_mark(data)
     if by_mark not in (None, "utf-8"):
-        return _encoded(text.decode(str(by_mark), "replace"))
+        return _transcoded(text, str(by_mark), "replace")
     text = text.lstrip()
     if not text:
         raise Unreadable("The document is empty.")
@@ -75,10 +74,15 @@ def as_utf8(data: bytes) -> bytes:
         raise Unreadable("The document is a placeholder for an attachment; the filing itself is not in it.")
     by_shape = {b"<\0": "utf-16-le", b"\0<": "utf-16-be"}.get(text[:2])
     if by_shape:
-        return _encoded(text.decode(by_shape, "replace"))
+        return _transcoded(text, by_shape, "replace")
     if not text.startswith(b"<"):
         raise Unreadable("The document is neither XML nor XHTML: it does not begin with a tag.")
     return _decoded(text, marked=by_mark is not None)
+
+
+def without_pictures(text: bytes) -> bytes:
+    """The text without embedded pictures and fonts: most of a large annual report, and never a fact."""
+    return _EMBEDDED.sub(rb"\1", text) if b";base64," in text else text
 
 
 def without_doctype(text: bytes) -> bytes:
@@ -105,11 +109,24 @@ def _decoded(text: bytes, *, marked: bool) -> bytes:
     """UTF-8 of text whose declaration is readable as ASCII, hence never UTF-16, whatever it declares."""
     for encoding in _candidates(text, marked=marked):
         try:
-            decoded = text.decode(encoding)
+            return _transcoded(text, encoding)
         except (ValueError, LookupError):
             continue
-        return text if encoding == "utf-8" else _encoded(decoded)
-    return _encoded(text.decode("latin-1"))
+    return _transcoded(text, "latin-1")
+
+
+def _transcoded(text: bytes, encoding: str, errors: str = "strict") -> bytes:
+    """The text in UTF-8; piece by piece, since one rare character makes a decoded text four times as long."""
+    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    pieces = (
+        decoder.decode(text[at : at + CHUNK_BYTES], at + CHUNK_BYTES >= len(text))
+        for at in range(0, len(text), CHUNK_BYTES)
+    )
+    if encoding == "utf-8":
+        for _ in pieces:
+            pass
+        return text
+    return _without_declaration(b"".join(piece.encode("utf-8", "replace") for piece in pieces))
 
 
 def _candidates(text: bytes, *, marked: bool) -> list[str]:
@@ -122,16 +139,16 @@ def _canonical(declared: str) -> str:
     """The codec's name; latin-1 and ASCII read as their superset cp1252, as every browser does."""
     try:
         codec = codecs.lookup(declared)
-    except LookupError:
+        b" ".decode(codec.name)  # base64 and its like are codecs and no encodings
+    except (LookupError, ValueError):
         return "utf-8"
-    if codec.name.startswith(("utf-16", "utf-32")):
+    if codec.name.startswith(("utf-16", "utf-32")) or codec.name in _SLOW:
         return "utf-8"
     return "cp1252" if codec.name in _ISO_LATIN else codec.name
 
 
-def _encoded(text: str) -> bytes:
-    text = _DECLARATION.sub("", text.lstrip("\ufeff \t\r\n"), count=1)
-    return text.encode("utf-8", "replace")
+def _without_declaration(text: bytes) -> bytes:
+    return _DECLARATION.sub(b"", text.removeprefix(codecs.BOM_UTF8).lstrip(), count=1)
 
 
 def _spelled_out(entity: re.Match[bytes]) -> bytes:

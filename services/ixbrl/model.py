@@ -38,7 +38,8 @@ class Context:
 class Fact:
     """One tagged value. `value` is exact for numbers, text with single blanks otherwise, None for nil.
 
-    `name` carries the document's own prefix; `namespace` and `local` are what it stands for. Flags:
+    `name` carries the document's own prefix; `namespace` and `local` are what it stands for. `position` is
+    where it stands: `#` and its id in the document, or `fact 17` when it has none, counted from 1. Flags:
     `unknown_transform`, `not_a_number`, `lenient_number`, `empty`, `no_context`, `bad_date`,
     `continuation_missing`, `continuation_loop`.
     """
@@ -56,6 +57,7 @@ class Fact:
     scale: str | None
     format: str | None
     flags: tuple[str, ...]
+    position: str
 
     @property
     def start(self) -> date | None:

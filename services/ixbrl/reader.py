@@ -7,17 +7,22 @@ from typing import Final
 
 from lxml import etree
 
-from services.ixbrl.contexts import CONTEXT, UNIT, XBRLI, all_text, read_context, read_unit, split_tag
-from services.ixbrl.document import Unreadable, parse
+from services.ixbrl.contexts import (
+    CONTEXT,
+    UNIT,
+    XBRLI,
+    all_text,
+    single_blanks,
+    split_tag,
+)
+from services.ixbrl.document import parse
 from services.ixbrl.figures import EXACT, plain_number, printed_number, transform_name
-from services.ixbrl.model import Context, Fact, Filing
+from services.ixbrl.limits import Unreadable, check_nesting
+from services.ixbrl.model import Fact, Filing
+from services.ixbrl.parts import Document, is_nil
 
 INLINE: Final = ("{http://www.xbrl.org/2013/inlineXBRL}", "{http://www.xbrl.org/2008/inlineXBRL}")
-XSI_NIL: Final = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 INSTANCE: Final = XBRLI + "xbrl"
-TEXT_WITHOUT_QUESTION: Final = 16 * 1024 * 1024
-REPEATS_ALLOWED: Final = 5
-"""Facts nest and share continuations; in real filings all their texts together are a tenth of the page."""
 _TEXT_FORMATS: Final = (
     *("date", "cal", "boolean", "fixed", "nocontent", "dur", "boolballotbox", "yesno", "num", "zerodash"),
     *("exchname", "stateprovname", "countryname", "edgarprovcountry", "entityfilercategory"),
@@ -44,75 +49,23 @@ def read(data: bytes) -> Filing:
     root = parse(data)
     instance = root if root.tag == INSTANCE else next(root.iter(INSTANCE), None)
     try:
-        return _Instance(instance).filing() if instance is not None else _Inline(root, len(data)).filing()
+        return _Instance(instance).filing() if instance is not None else _Inline(root).filing()
     except (etree.LxmlError, RecursionError, UnicodeError) as error:
         raise Unreadable(f"The document's elements could not be read ({error}).") from None
 
 
-class _Document:
-    """The parts that inline documents and instances share: contexts, units and names by their ids."""
-
+class _Inline(Document):
     def __init__(self, root: etree._Element) -> None:
-        self.root = root
-        self.namespaces = root.nsmap
-        self.contexts: dict[str, Context] = {}
-        self.units: dict[str, str] = {}
-
-    def keep_context_or_unit(self, element: etree._Element) -> None:
-        """The first of two with the same id stays: it is the one a browser would find."""
-        element_id = element.get("id") or ""
-        if element.tag == CONTEXT:
-            if element_id not in self.contexts:
-                self.contexts[element_id] = read_context(element)
-        elif element_id not in self.units:
-            self.units[element_id] = read_unit(element)
-
-    def fact(
-        self,
-        element: etree._Element,
-        name: str,
-        namespace: str | None,
-        value: Decimal | str | None,
-        *,
-        numeric: bool,
-        nil: bool,
-        flags: tuple[str, ...],
-    ) -> Fact:
-        context_id = element.get("contextRef")
-        context = self.contexts.get(context_id) if context_id else None
-        if context is None:
-            flags = (*flags, "no_context")
-        elif context.flags:
-            flags = flags + context.flags
-        unit_id = element.get("unitRef")
-        return Fact(
-            name=name,
-            namespace=namespace,
-            local=name.rpartition(":")[2],
-            value=value,
-            numeric=numeric,
-            nil=nil,
-            context_id=context_id,
-            context=context,
-            unit=self.units.get(unit_id) if unit_id else None,
-            decimals=element.get("decimals"),
-            scale=element.get("scale"),
-            format=element.get("format"),
-            flags=flags,
-        )
-
-
-class _Inline(_Document):
-    def __init__(self, root: etree._Element, size_bytes: int) -> None:
         super().__init__(root)
-        self.text_left = TEXT_WITHOUT_QUESTION + REPEATS_ALLOWED * size_bytes
         self.continuations: dict[str, etree._Element] = {}
+        self.continuation_texts: dict[str, str] = {}
         self.has_excludes = False
         self.elements: list[etree._Element] = []
 
     def filing(self) -> Filing:
         for element in self.root.iter(*_INTERESTING):
             tag = element.tag
+            self.allowance.tagged()
             if tag in _FACTS:
                 self.elements.append(element)
             elif tag in (CONTEXT, UNIT):
@@ -146,7 +99,11 @@ class _Inline(_Document):
     def namespace(self, element: etree._Element, prefix: str | None) -> str | None:
         """`nsmap` of an element walks up to the root, so the root's is asked first."""
         found = self.namespaces.get(prefix)
-        return found if found is not None else element.nsmap.get(prefix)
+        if found is not None:
+            return found
+        nearer = element.nsmap
+        self.allowance.names(len(nearer))
+        return nearer.get(prefix)
 
     def text_value(self, element: etree._Element) -> tuple[str, tuple[str, ...]]:
         text = self.text_of(element)
@@ -157,7 +114,7 @@ class _Inline(_Document):
         format_name = element.get("format")
         if format_name and not transform_name(format_name).startswith(_TEXT_FORMATS):
             flags = (*flags, "unknown_transform")
-        return " ".join(text.split()), flags
+        return single_blanks(text), flags
 
     def continued(self, element: etree._Element) -> tuple[str, tuple[str, ...]]:
         """The texts of the chain that starts at an element; chains in real filings can lead back."""
@@ -171,13 +128,25 @@ class _Inline(_Document):
             continuation = self.continuations.get(next_id)
             if continuation is None:
                 return "".join(parts), ("continuation_missing",)
-            parts.append(self.text_of(continuation))
+            parts.append(self.continuation_text(next_id, continuation))
             next_id = continuation.get("continuedAt")
         return "".join(parts), ()
 
+    def continuation_text(self, continuation_id: str, continuation: etree._Element) -> str:
+        """Read once, however many chains lead here."""
+        text = self.continuation_texts.get(continuation_id)
+        if text is None:
+            text = self.continuation_texts[continuation_id] = self.text_of(continuation)
+        else:
+            self.counted(text)
+        return text
+
     def text_of(self, element: etree._Element) -> str:
         """The text of an element and all inside it, without `ix:exclude`, comments and instructions."""
-        if not self.has_excludes or not len(element) or next(element.iter(*_EXCLUDES), None) is None:
+        if not len(element):
+            return self.counted(element.text or "")
+        check_nesting(element.iterancestors(*_FACTS, *_CONTINUATIONS))
+        if not self.has_excludes or next(element.iter(*_EXCLUDES), None) is None:
             return self.counted(all_text(element))
         parts: list[str] = []
         skipped: etree._Element | None = None
@@ -191,13 +160,6 @@ class _Inline(_Document):
                 parts.append(node.tail or "")
                 skipped = None
         return self.counted("".join(parts))
-
-    def counted(self, text: str) -> str:
-        """Nesting can make a small page mean terabytes of text; the page is refused before it is built."""
-        self.text_left -= len(text)
-        if self.text_left < 0:
-            raise Unreadable(f"The document repeats its text more than {REPEATS_ALLOWED} times in its facts.")
-        return text
 
     def fraction(self, element: etree._Element) -> tuple[Decimal | None, tuple[str, ...]]:
         parts = []
@@ -215,7 +177,7 @@ class _Inline(_Document):
         return (EXACT.divide(above, below), ()) if below else (None, ("not_a_number",))
 
 
-class _Instance(_Document):
+class _Instance(Document):
     """Facts are whatever has a `contextRef`, in tuples too; a unit makes them numbers."""
 
     def filing(self) -> Filing:
@@ -225,6 +187,9 @@ class _Instance(_Document):
                 self.keep_context_or_unit(element)
             elif element.get("contextRef") is not None:
                 elements.append(element)
+            else:
+                continue
+            self.allowance.tagged()
         return Filing("xbrl", [self.read_fact(element) for element in elements], self.contexts)
 
     def read_fact(self, element: etree._Element) -> Fact:
@@ -235,11 +200,8 @@ class _Instance(_Document):
         value: Decimal | str | None = None
         flags: tuple[str, ...] = ()
         if not nil:
-            text = all_text(element)
+            if len(element):
+                check_nesting(above for above in element.iterancestors() if above.get("contextRef"))
+            text = self.counted(all_text(element))
             value, flags = plain_number(text) if numeric else (text.strip(), ())
         return self.fact(element, name, namespace, value, numeric=numeric, nil=nil, flags=flags)
-
-
-def is_nil(element: etree._Element) -> bool:
-    """`xsi:nil`, as the XML Schema instance namespace writes true."""
-    return (element.get(XSI_NIL) or "").strip() in ("true", "1")

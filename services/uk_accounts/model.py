@@ -13,6 +13,7 @@ from services.uk_accounts.columns import GROUP
 
 CONSOLIDATED: Final = "consolidated"
 COMPANY: Final = "company"
+LONGEST_POSITION: Final = 100
 
 
 class Span(NamedTuple):
@@ -66,4 +67,5 @@ def source_of(fact: Fact, origin: Source) -> Source:
         unit=fact.unit,
         period_start=fact.start,
         period_end=fact.end,
+        position=fact.position[:LONGEST_POSITION],
     )

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from services.ixbrl import Fact, Filing, Unreadable, read, reader
+from services.ixbrl import Fact, Filing, Unreadable, read
 from services.ixbrl.dates import printed_date
 from services.ixbrl.document import as_utf8
 from services.ixbrl.figures import number_in_words, printed_number
@@ -234,6 +234,17 @@ def test_continuations_that_lead_back_or_nowhere_end_with_a_flag(chain: str, fla
     assert (fact.value, fact.flags) == ("One x", (flag,))
 
 
+def test_a_fact_says_where_it_stands() -> None:
+    facts = read(page(number("", "1") + number('id="f7"', "2") + number("", "3"))).facts
+    assert [fact.position for fact in facts] == ["fact 1", "#f7", "fact 3"]
+
+
+def test_a_continuation_that_many_facts_share_is_read_for_each() -> None:
+    shared = '<ix:continuation id="a"> and more</ix:continuation>'
+    facts = read(page(text("one", 'continuedAt="a"') * 3 + shared)).facts
+    assert [fact.value for fact in facts] == ["one and more"] * 3
+
+
 def test_a_missing_context_is_flagged() -> None:
     fact = only(page(number("", "1").replace('contextRef="c"', 'contextRef="gone"')))
     assert (fact.value, fact.end, fact.dimensions, fact.flags) == (Decimal(1), None, None, ("no_context",))
@@ -300,16 +311,6 @@ def test_a_doctype_that_hides_another_is_refused() -> None:
     hostile = '<!DOCTYPE a [<!ENTITY x "]>"><!ENTITY y "z"> ]><html>&y;</html>'
     with pytest.raises(Unreadable, match="unsafe"):
         read(hostile.encode())
-
-
-def test_nesting_that_multiplies_the_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "TEXT_WITHOUT_QUESTION", 0)
-    nested = "x" * 4_000
-    for _ in range(200):
-        nested = text(nested)
-    assert len(read(page(text("x" * 4_000) * 200)).facts) == 200
-    with pytest.raises(Unreadable, match="repeats its text"):
-        read(page(nested))
 
 
 def test_instances_are_read_with_tuples_and_unprefixed_facts() -> None:

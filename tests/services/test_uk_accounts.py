@@ -136,6 +136,7 @@ def fact(tag: str, value: Decimal | int | str, where: Context, **changes: Any) -
         scale=None,
         format=None,
         flags=(),
+        position="#f1",
     )
     return replace(made, **changes)
 
@@ -361,6 +362,7 @@ def test_every_value_says_where_it_is_from() -> None:
         document="/document/abc",
         filed=date(2025, 3, 1),
         form="AA",
+        position="#f1",
     )
 
 

@@ -46,8 +46,10 @@ def test_a_list_is_made_once(conn: psycopg.Connection) -> None:
         (NewList("Q1", "elsewhere", ["name"]), "service"),
         (NewList("Q1", "registry", ["total"]), "fields"),
         (NewList("Q1", "registry", ["name"], options={"form": "20-F"}), "options"),
+        (NewList("Q1", "registry", ["name"], ["name"]), "required fields"),
+        (NewList("Q1", "registry", ["name"], types={"name": "text"}), "types of fields"),
     ],
-    ids=["service", "fields", "options"],
+    ids=["service", "fields", "options", "required", "types"],
 )
 def test_a_name_is_taken_by_a_list_that_asks_for_something_else(
     conn: psycopg.Connection, other: NewList, what: str
@@ -55,6 +57,24 @@ def test_a_name_is_taken_by_a_list_that_asks_for_something_else(
     lists.create(conn, NewList("Q1", "registry", ["name"]))
     with pytest.raises(NameTaken, match=f"There is a list “Q1” already, of other {what}"):
         lists.create(conn, other)
+
+
+def test_fields_are_chosen_until_the_list_has_begun(conn: psycopg.Connection, a_list: A) -> None:
+    list_id = a_list(conn, 2)
+    chosen = (["total"], {"total": "money GBP"}, ["total"])
+    assert not lists.choose(conn, list_id, *chosen), "it is active"
+    lists.pause(conn, list_id)
+    assert lists.choose(conn, list_id, *chosen)
+    one = lists.one(conn, list_id)
+    assert one
+    assert (one.fields, one.types, one.required) == chosen
+    conn.execute("UPDATE job SET claim_no = 1 WHERE list_id = %s AND line = 1", (list_id,))
+    assert not lists.choose(conn, list_id, ["name"], {}, [])
+
+
+def test_a_required_field_is_one_of_the_lists(conn: psycopg.Connection) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation), conn.transaction():
+        lists.create(conn, NewList("Q1", "registry", ["name"], ["total"]))
 
 
 def test_rejected_lines_are_kept_in_the_order_of_the_file(conn: psycopg.Connection, a_list: A) -> None:

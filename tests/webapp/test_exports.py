@@ -5,22 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import zipfile
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import openpyxl
 import psycopg
 import pytest
 from click.testing import Result
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from services.service import Kind
 from store import lists
 from store.cleaning import to_json
 from store.lists import ListSeen
-from webapp.exports import FORMATS, LONGEST_TEXT, _cell
+from webapp.exports import FORMATS, LONGEST_TEXT, _cell, _never_run
 
 FIELDS = ("entity_current_legal_name", "shareholder_funds", "balance_sheet_date", "company_dormant")
 RESULT = {
@@ -30,10 +33,21 @@ RESULT = {
         "balance_sheet_date": "2022-12-31",
         "company_dormant": False,
     },
-    "sources": {"shareholder_funds": {"tag": "core:Equity", "document": "/document/1"}},
+    "sources": {
+        "shareholder_funds": {
+            "tag": "core:Equity",
+            "context": "c1",
+            "unit": "GBP",
+            "document": "/document/1",
+            "filed": "2023-05-01",
+            "position": "#f7",
+        }
+    },
     "flags": {"shareholder_funds": ["total_member", "unknown_unit"]},
     "notes": ["late"],
 }
+
+SOURCE = "core:Equity · c1 · /document/1 · #f7 · filed 2023-05-01"
 
 
 @pytest.fixture
@@ -72,7 +86,8 @@ def test_csv_with_sources_says_tag_document_and_flags_beside_each_field(
     committed: psycopg.Connection, a_list: ListSeen
 ) -> None:
     row = next(csv.DictReader(io.StringIO(exported(committed, a_list, "csv", True).decode(), newline="")))
-    assert row["shareholder_funds_source"] == "core:Equity · /document/1"
+    assert row["shareholder_funds_source"] == SOURCE
+    assert row["shareholder_funds_unit"] == "GBP"
     assert row["shareholder_funds_flags"] == "total_member unknown_unit"
     assert row["balance_sheet_date_source"] == row["balance_sheet_date_flags"] == ""
 
@@ -106,8 +121,23 @@ def test_xlsx_has_numbers_as_numbers_dates_as_dates_and_text_that_is_never_a_for
     )
     assert cells["balance_sheet_date"].value == datetime(2022, 12, 31)  # noqa: DTZ001
     assert cells["company_dormant"].value is False
-    assert cells["shareholder_funds_source"].value == "core:Equity · /document/1"
+    assert (cells["shareholder_funds_unit"].value, cells["shareholder_funds_source"].value) == ("GBP", SOURCE)
     assert (second[1].value, second[1].data_type) == ("#N/A", "s")
+
+
+@given(st.decimals(-(10**14), 10**14, allow_nan=False, places=4) | st.integers(-(10**15) + 1, 10**15 - 1))
+@example(Decimal("8.41"))
+def test_numbers_are_in_the_worksheets_file_as_their_digits(number: int | Decimal) -> None:
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    sheet.append([_never_run(sheet, _cell(number, Kind.MONEY))])
+    file = io.BytesIO()
+    book.save(file)
+    xml = zipfile.ZipFile(file).read("xl/worksheets/sheet1.xml").decode()
+    written = re.search(r"<v>(.*?)</v>|<t>(.*?)</t>", xml)
+    assert written
+    assert Decimal(written[1] or written[2]) == number
+    assert "e" not in (written[1] or "").lower()
 
 
 @given(st.text() | st.integers() | st.decimals(allow_nan=False, allow_infinity=False, places=4) | st.none())

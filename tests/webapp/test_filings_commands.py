@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from click.testing import Result
+
+from webapp.commands.filings import NARROW_FILE_WIDTH, _aligned, _narrow
 
 Run = Callable[..., Result]
 
@@ -107,3 +110,19 @@ def test_real_filings_and_archives_are_read(run_with: Callable[..., Run], corpus
     by_number = {d.get("companies_house_registered_number"): d for d in documents}
     assert by_number["09355500"]["shareholder_funds"] == "375004"
     assert documents[-1]["cause"] == "parse_error"
+
+
+def test_a_line_of_a_narrow_terminal_fits_into_eighty_columns() -> None:
+    document: dict[str, Any] = {
+        "file": "a" * 200,
+        "cause": None,
+        "flags": [],
+        "cik": "1652044",
+        "entity_name": "ALPHABET INC. AND MORE",
+        "period_end": "2025-12-31",
+        "stockholders_equity": "415265000000",
+    }
+    cells = list(_aligned(document, _narrow(), NARROW_FILE_WIDTH, 59))
+    assert len("  ".join(cells[:-1])) == 80
+    refused = {"file": "a", "cause": "parse_error", "message": "x" * 500}
+    assert len("  ".join(_aligned(refused, (), NARROW_FILE_WIDTH, 59))) == 80

@@ -183,6 +183,46 @@ def test_a_start_sets_the_priority_and_runs_the_list(
     assert lists.see(web)[0].priority == 7
 
 
+def test_fields_are_chosen_before_the_start(
+    upload: Form, send: Form, operator: FlaskClient, web: psycopg.Connection
+) -> None:
+    location = upload(GOOD).location
+    page = operator.get(location).text
+    assert 'name="field" value="shareholder_funds" checked' in page
+    chosen = {"fields": "chosen", "field": ["shareholder_funds", "scope"], "require": "shareholder_funds"}
+    typed = {"type:shareholder_funds": "money", "unit:shareholder_funds": "GBP", "type:debtors": "integer"}
+    assert send("/lists/1/start", priority="0", when="later", **chosen, **typed).status_code == 303
+    (one,) = lists.see(web)
+    assert (one.fields, one.required) == (["shareholder_funds", "scope"], ["shareholder_funds"])
+    assert one.types == {"shareholder_funds": "money GBP"}
+    assert "money GBP" in operator.get("/lists/1").text
+    again = operator.get("/lists/1/start").text
+    assert 'name="field" value="debtors">' in again
+    assert 'value="GBP"' in again
+
+
+@pytest.mark.parametrize(
+    ("chosen", "says"),
+    [
+        ({}, "Choose at least one field."),
+        ({"field": "scope", "require": "debtors"}, "“debtors” is required and not among the fields."),
+        ({"field": "debtors", "unit:debtors": "<b>"}, "debtors: “&lt;b&gt;” is no unit."),
+        ({"field": "nix"}, "companies_house has no field “nix”."),
+    ],
+)
+def test_fields_that_cannot_be_show_the_form_again_as_it_was_filled_in(
+    upload: Form, send: Form, web: psycopg.Connection, chosen: dict[str, str], says: str
+) -> None:
+    upload(GOOD)
+    before = lists.see(web)
+    answer = send("/lists/1/start", priority="0", when="now", fields="chosen", **chosen)
+    assert answer.status_code == 422
+    assert says in answer.text
+    if "require" in chosen:
+        assert 'name="require" value="debtors" aria-label="debtors is required" checked' in answer.text
+    assert lists.see(web) == before
+
+
 def test_a_list_can_wait_for_its_start(
     upload: Form, send: Form, operator: FlaskClient, web: psycopg.Connection
 ) -> None:

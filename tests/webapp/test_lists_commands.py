@@ -201,6 +201,31 @@ def test_a_series_is_stored_as_columns_and_its_dates_are_dates_in_a_workbook(
     assert first[heading.index("period_end_prior")] == datetime(2023, 12, 31)  # noqa: DTZ001 - a day
 
 
+def test_required_fields_and_types_are_chosen_with_the_fields(
+    run: Run, companies: Path, committed: psycopg.Connection
+) -> None:
+    fields = ("--field", "shareholder_funds:money:GBP", "--field", "debtors:integer")
+    assert import_list(run, companies, *fields, "--require", "debtors").exit_code == 0
+    (one,) = lists.see(committed, "UK")
+    assert (one.fields, one.required) == (["shareholder_funds", "debtors"], ["debtors"])
+    assert one.types == {"shareholder_funds": "money GBP", "debtors": "integer"}
+    assert_refused(import_list(run, companies, *fields), "of other required fields: debtors.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--field", "debtors:float"), "debtors: “float” is no type. Types: text, number,"),
+        (("--field", "debtors:money:pounds"), "debtors: “pounds” is no currency."),
+        (("--field", "debtors", "--require", "turnover"), "“turnover” is required and not among the fields."),
+    ],
+)
+def test_a_field_that_cannot_be_is_refused(
+    run: Run, companies: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    assert_refused(import_list(run, companies, *arguments), says)
+
+
 def test_hostile_text_breaks_no_output(run: Run, tmp_path: Path, end_jobs: EndJobs) -> None:
     file = tmp_path / "li\x1b[2Jst.csv"
     hostile = "\"=cmd|' /C calc'!A1\n\u202e<script>alert(1)</script>\u2028\x7f ' ; DROP TABLE job; --\""

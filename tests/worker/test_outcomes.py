@@ -119,6 +119,17 @@ def test_a_result_holds_what_was_asked_for_with_sources_and_flags(a_claim: Calla
     assert list(json.loads(left.result)["values"]) == ["name", "total"]
 
 
+def test_a_bad_value_is_missing_and_keeps_its_source_and_flags(a_claim: Callable[..., Claim]) -> None:
+    source = Source(tag="Turnover")
+    left = settled(a_claim(), Fields({"name": Value(None, source, ("not_text",)), "total": Value(5)}))
+    assert left.outcome is Outcome.PARTIAL
+    assert json.loads(left.result or "") == {
+        "values": {"total": 5},
+        "sources": {"name": {"tag": "Turnover"}},
+        "flags": {"name": ["not_text"]},
+    }
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +11,22 @@ from typing import Any
 
 import pytest
 
-from services.extraction import Answer, CallFailed, Company, Empty, Extraction, Failed, Get, Options
+from services.extraction import (
+    Answer,
+    CallFailed,
+    Company,
+    Empty,
+    Extraction,
+    Failed,
+    Fields,
+    Get,
+    Options,
+    Source,
+    Value,
+)
 from services.service import Service
 from store.claims import Settlement
-from store.states import Status
+from store.states import Outcome, Status
 from worker import driver
 from worker.running import Runner
 from worker.work import ClaimLost, OutOfTime, PutBack, Work
@@ -53,9 +66,9 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 def run(executor: ThreadPoolExecutor, a_service: Callable[..., Service], a_work: Callable[..., Work]) -> Run:
     """`run(extract, fails={path: error})`: how the job is left."""
 
-    def runs(extract: Any, fails: dict[str, BaseException] | None = None) -> Settlement:
+    def runs(extract: Any, fails: dict[str, BaseException] | None = None, **claim: Any) -> Settlement:
         caller: Any = Asked(a_service(extract), fails or {})
-        return Runner({"registry": caller}, executor).run(a_work())
+        return Runner({"registry": caller}, executor).run(a_work(**claim))
 
     return runs
 
@@ -202,3 +215,19 @@ def test_a_job_that_waits_for_its_answer_to_be_stored_can_be_stopped(
     getattr(work, why).set()
     assert done.result(2).cause == "shutdown"
     assert asked.paths == ["/a"]
+
+
+def test_values_are_of_the_lists_types_or_missing_with_a_flag(run: Run) -> None:
+    def extract(company: Company, options: Options) -> Extraction:
+        yield Get("/a")
+        return Fields({"name": Value(" Seven Ltd "), "total": Value("£1,204.50", Source(unit="GBP"))})
+
+    assert _stored(run(extract, types={"total": "money GBP"})) == {"name": "Seven Ltd", "total": 1204.5}
+    assert _stored(run(extract)) == {"name": "Seven Ltd"}
+    in_dollars = run(extract, types={"total": "money USD"}, required=["total"])
+    assert in_dollars.outcome is Outcome.PARTIAL
+    assert json.loads(in_dollars.result or "")["flags"] == {"total": ["other_unit"]}
+
+
+def _stored(settlement: Settlement) -> Any:
+    return json.loads(settlement.result or "")["values"]

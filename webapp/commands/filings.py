@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ COLUMNS = (
     Column("Equity", 15, ("shareholder_funds", NET_ASSETS, "stockholders_equity"), is_figure=True),
 )
 FILE_WIDTH = 40
+NARROW = 140
+"""A terminal of fewer columns gets the file's end and what identifies the accounts; `--json` has it all."""
+NARROW_FILE_WIDTH, NARROW_COLUMNS = 19, {"Number": 8, "Name": 20, "Year end": 10, "Equity": 15}
 KINDS = {field.name: field.kind for service in SERVICES.values() for field in service.fields}
 NOT_VALUES = ("file", "cause", "message", "periods", "flags", "facts")
 PRIOR = "_prior"
@@ -99,19 +103,34 @@ def _show(documents: Iterator[dict[str, Any]]) -> None:
     if len(first) == 1 and first[0]["cause"] is None:
         _show_in_full(first[0])
         return
-    head = (padded(column.title, column.width, column.is_figure) for column in COLUMNS)
-    click.echo("  ".join([padded("File", FILE_WIDTH), *head, "Flags"]).rstrip())
+    width = shutil.get_terminal_size().columns
+    columns, file_width = (COLUMNS, FILE_WIDTH) if width >= NARROW else (_narrow(), NARROW_FILE_WIDTH)
+    head = [padded(column.title, column.width, column.is_figure) for column in columns]
+    if width >= NARROW:
+        head.append("Flags")
+    click.echo("  ".join([padded("File", file_width), *head]).rstrip())
     for document in itertools.chain(first, documents):
-        click.echo("  ".join(_aligned(document)).rstrip())
+        cells = list(_aligned(document, columns, file_width, max(width - file_width - 2, 20)))
+        click.echo("  ".join(cells if width >= NARROW or document["cause"] else cells[:-1]).rstrip())
 
 
-def _aligned(document: Mapping[str, Any]) -> Iterator[str]:
+def _narrow() -> tuple[Column, ...]:
+    return tuple(
+        replace(column, width=NARROW_COLUMNS[column.title])
+        for column in COLUMNS
+        if column.title in NARROW_COLUMNS
+    )
+
+
+def _aligned(
+    document: Mapping[str, Any], columns: Sequence[Column], file_width: int, rest_width: int
+) -> Iterator[str]:
     name = one_line(document["file"])  # its end tells documents of one archive apart
-    yield padded(name if len(name) <= FILE_WIDTH else "…" + name[1 - FILE_WIDTH :], FILE_WIDTH)
+    yield padded(name if len(name) <= file_width else "…" + name[1 - file_width :], file_width)
     if document["cause"]:
-        yield f"{document['cause']}: {shown(document['message'], 110)}"
+        yield shown(f"{document['cause']}: {document['message']}", rest_width)
         return
-    for column in COLUMNS:
+    for column in columns:
         value = _first(document, column)
         text = f"{Decimal(value):,}" if value and column.is_figure else shown(value, column.width)
         yield padded(text, column.width, column.is_figure)
@@ -121,7 +140,7 @@ def _aligned(document: Mapping[str, Any]) -> Iterator[str]:
 def _show_in_full(document: Mapping[str, Any]) -> None:
     """Texts and dates first, then figures beside those of the year before."""
     values = {name: value for name, value in document.items() if name not in NOT_VALUES}
-    figures = [name for name in values if KINDS.get(name) in (Kind.NUMBER, Kind.INTEGER)]
+    figures = [name for name in values if KINDS.get(name) in (Kind.NUMBER, Kind.INTEGER, Kind.MONEY)]
     click.echo(shown(document["file"], 200))
     table(("", ""), [(name, _text(value)) for name, value in values.items() if name not in figures], "  ")
     names = dict.fromkeys(name.removesuffix(PRIOR) for name in figures)

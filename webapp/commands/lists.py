@@ -33,7 +33,14 @@ def lists() -> None:
 @click.option("--name", required=True, callback=name_of("list's name"), help="What the list is called.")
 @click.option("--service", required=True, help="Which service is asked, such as companies_house.")
 @click.option("--option", "options", multiple=True, metavar="K=V", help="An option of the service.")
-@click.option("--field", "fields", multiple=True, metavar="NAME", help="A field to fill. Default: all.")
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="NAME[:TYPE[:UNIT]]",
+    help="A field to fill, such as revenue:money:USD. Default: all, as the service has them.",
+)
+@click.option("--require", "required", multiple=True, metavar="NAME", help="Without it a job is partial.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), help="Higher runs first. Default: 0.")
 @click.option("--start-at", metavar="TIME", help="Nothing runs before, such as 2026-12-24T18:00 (UTC).")
 @click.option("--due-by", metavar="TIME", help="When it is to be ready: the console says whether it will be.")
@@ -46,6 +53,7 @@ def import_list(
     service: str,
     options: tuple[str, ...],
     fields: tuple[str, ...],
+    required: tuple[str, ...],
     priority: int | None,
     start_at: str | None,
     due_by: str | None,
@@ -60,7 +68,7 @@ def import_list(
     asked = timing.columns(start_at, due_by, reuse, keep, datetime.now(UTC))
     if priority is not None:
         asked["priority"] = priority
-    new = replace(uploads.plan(name, service, imports.options(options), fields, 0), **asked)
+    new = replace(uploads.plan(name, service, imports.options(options), fields, 0, required), **asked)
     with connection() as conn:
         if service == FILINGS_FOLDER.name:
             stored = imports.folder(conn, new, file)

@@ -27,7 +27,7 @@ from store import lists
 from store.cleaning import Unstorable
 from store.lists import ListSeen, NameTaken
 from store.people import Role
-from webapp import names, timing, uploads
+from webapp import field_choice, names, timing, uploads
 from webapp.access import needs
 from webapp.answers import go_to
 from webapp.database import page_connection
@@ -37,7 +37,7 @@ from webapp.notices import done, refused
 from webapp.pages.lists import ONE, found
 from webapp.panels.lists import is_draft
 from webapp.panels.polling import render_page
-from webapp.uploads import NotUsable, how_read, what_became
+from webapp.uploads import Fields, NotUsable, how_read, what_became
 
 blueprint = Blueprint("list_uploads", __name__)
 
@@ -137,21 +137,25 @@ def check(list_id: int) -> ResponseReturnValue:
     one, jobs = found(list_id)
     if not is_draft(one, jobs):
         return redirect(f"/lists/{list_id}", 303)
-    return _check_page(one, jobs.total, _as_it_is(one))
+    return _check_page(one, jobs.total, _as_it_is(one), field_choice.offered(one))
 
 
 @blueprint.post(ONE + "/start")
 @needs(Role.OPERATOR)
 def start(list_id: int) -> ResponseReturnValue:
-    """Set the priority, and start unless it is to wait."""
+    """Set the fields and the priority, and start unless it is to wait."""
     form = Start()
     one, jobs = found(list_id)
     if not is_draft(one, jobs):
         return refused(f"This list has been started already; it is {one.state}.")
-    if not form.validate():
-        return _check_page(one, jobs.total, form), 422
+    asked, wrong = _fields_asked(one)
+    if not form.validate() or wrong:
+        choices = field_choice.again(field_choice.offered(one), request.form)
+        return _check_page(one, jobs.total, form, choices, wrong), 422
     waits = request.form.get("when") == "later"
     with page_connection() as conn, conn.transaction():
+        if not lists.choose(conn, list_id, asked.names, asked.types, asked.required):
+            return refused("This list has been started meanwhile; nothing was changed.")
         lists.prioritise(conn, list_id, form.priority.data)
         lists.schedule(
             conn,
@@ -197,7 +201,20 @@ def _as_it_is(one: ListSeen) -> Start:
     )
 
 
-def _check_page(one: ListSeen, companies: int, form: Start) -> str:
+def _fields_asked(one: ListSeen) -> tuple[Fields, str]:
+    """What the form asks for, and what is wrong with it; as the list has it where the form has no fields."""
+    as_it_is = Fields(one.fields, one.types, one.required)
+    if "fields" not in request.form:
+        return as_it_is, ""
+    try:
+        return field_choice.chosen(one, request.form), ""
+    except NotUsable as error:
+        return as_it_is, str(error)
+
+
+def _check_page(
+    one: ListSeen, companies: int, form: Start, choices: list[field_choice.Choice], wrong: str = ""
+) -> str:
     with page_connection() as conn:
         rejects = lists.rejects(conn, one.id, REJECTS_SHOWN)
     values: dict[str, Any] = {
@@ -205,6 +222,8 @@ def _check_page(one: ListSeen, companies: int, form: Start) -> str:
         "companies": companies,
         "rejects": rejects,
         "form": form,
+        "choices": choices,
+        "wrong": wrong,
         "read": _read_back(one),
     }
     return render_page("lists/start.html", "lists.start", **values)
