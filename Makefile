@@ -1,5 +1,5 @@
 # Everything that can be done with a checkout. `make` lists it.
-# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest), JOBS (test processes), ONLY (figures).
+# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest), JOBS (test processes), ONLY (figures), SEED and MINUTES (chaos).
 
 PYTHON ?= python3
 TESTS ?= tests
@@ -12,7 +12,7 @@ DEBIAN := var/debian/.asked
 COMPILE = $(BIN)/pip-compile --quiet --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test bench check lint types contracts fmt lock clean
+.PHONY: help setup run demo test bench chaos check lint types contracts fmt lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: setup ## run the tests: make test TESTS=tests/store ARGS="-k claim"
 
 bench: $(INSTALLED) ## measure the promised figures, some minutes each: make bench ONLY=id,id
 	@$(BIN)/python -m bench --only "$(ONLY)"
+
+chaos: $(INSTALLED) ## fail everything at random for some minutes, then judge: make chaos SEED=7 MINUTES=3
+	@$(BIN)/python -m bench.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
 
 check: ## lint, types, contracts, tests: what CI runs
 	@$(MAKE) --no-print-directory lint
@@ -65,7 +68,7 @@ $(INSTALLED): requirements.txt requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-dev.txt
 	@touch $@
 
-# PostgreSQL 15, nginx and systemd-analyze for tests; they skip without them. A failed try is not repeated: `make clean` forgets it.
+# PostgreSQL 15, PgBouncer, nginx and systemd-analyze for tests; they skip without them. A failed try is not repeated: `make clean` forgets it.
 $(DEBIAN): deploy/debian.sh
 	@deploy/debian.sh var/debian || true
 	@mkdir -p var/debian && touch $@

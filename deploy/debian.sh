@@ -1,5 +1,5 @@
 #!/bin/sh
-# Unpacks what tests need of Debian's packages into a folder: PostgreSQL 15, nginx, systemd-analyze.
+# Unpacks what tests need of Debian's packages into a folder: PostgreSQL 15, PgBouncer, nginx, systemd-analyze.
 # Installs nothing, works for any user. Usage: deploy/debian.sh FOLDER
 # What cannot be had: one line of reason on standard error, and exit 1 when the others are done.
 set -eu
@@ -47,6 +47,7 @@ if ! apt update >"$work/apt/log" 2>&1; then
 fi
 failed=0
 unpack postgresql-15 "$work/usr/lib/postgresql/15/bin/postgres" --version || failed=1
+unpack pgbouncer "$work/usr/sbin/pgbouncer" --version || failed=1
 unpack nginx "$work/usr/sbin/nginx" -v || failed=1
 unpack systemd "$work/usr/bin/systemd-analyze" --version || failed=1
 rm -rf "$work/apt" "$work/usr/lib/postgresql/15/lib/bitcode" "$work/usr/lib/postgresql/15/lib/llvmjit.so" \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -72,6 +73,26 @@ def debian_binaries() -> Binaries:
             pytest.fail(reason)
         pytest.skip(reason)
     return DEBIAN
+
+
+@pytest.fixture(scope="session")
+def debian_tool() -> Callable[..., list[str]]:
+    """`debian_tool("nginx")`: a command that runs it, from this system or as `make setup` unpacked it."""
+
+    def command(name: str) -> list[str]:
+        if there := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
+            return [there]
+        for unpacked in (DEBIAN / "usr" / "sbin" / name, DEBIAN / "usr" / "bin" / name):
+            if unpacked.exists():
+                libraries = [str(path) for path in DEBIAN.root.glob("usr/lib/*-linux-gnu")]
+                libraries += [f"{path}/systemd" for path in libraries]
+                return ["env", f"LD_LIBRARY_PATH={':'.join(libraries)}", str(unpacked)]
+        reason = f"{name} is neither installed nor in var/debian"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    return command
 
 
 @pytest.fixture(scope="session")

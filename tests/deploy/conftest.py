@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,28 +19,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEMD = ROOT / "deploy" / "systemd"
-DEBIAN = ROOT / "var" / "debian"
 INSTALLED_AT = "/opt/sluice"
-
-
-@pytest.fixture(scope="session")
-def debian_tool() -> Callable[..., list[str]]:
-    """`debian_tool("nginx")`: a command that runs it, from this system or as `make setup` unpacked it."""
-
-    def command(name: str) -> list[str]:
-        if there := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
-            return [there]
-        for unpacked in (DEBIAN / "usr" / "sbin" / name, DEBIAN / "usr" / "bin" / name):
-            if unpacked.exists():
-                libraries = [str(path) for path in DEBIAN.glob("usr/lib/*-linux-gnu")]
-                libraries += [f"{path}/systemd" for path in libraries]
-                return ["env", f"LD_LIBRARY_PATH={':'.join(libraries)}", str(unpacked)]
-        reason = f"{name} is neither installed nor in var/debian"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-
-    return command
 
 
 @dataclass
