@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.dashboards import fifty_dashboards
 from bench.figure import Figure
+from bench.recovery import recovery_median, recovery_worst
 
 FIGURES: tuple[Figure, ...] = (
     Figure(
@@ -14,5 +15,23 @@ FIGURES: tuple[Figure, ...] = (
         0.25,
         "1 min",
         fifty_dashboards,
+    ),
+    Figure(
+        "recovery_seconds",
+        "kill -9 to the same jobs running again, median of 20",
+        "s",
+        "at most",
+        2.5,
+        "3 min",
+        recovery_median,
+    ),
+    Figure(
+        "recovery_worst_seconds",
+        "the worst of the same kills",
+        "s",
+        "at most",
+        5.0,
+        "3 min, none after recovery_seconds",
+        recovery_worst,
     ),
 )

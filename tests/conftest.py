@@ -82,7 +82,7 @@ def debian_tool() -> Callable[..., list[str]]:
     def command(name: str) -> list[str]:
         if there := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
             return [there]
-        for unpacked in (DEBIAN / "usr" / "sbin" / name, DEBIAN / "usr" / "bin" / name):
+        for unpacked in (DEBIAN.root / "usr" / "sbin" / name, DEBIAN.root / "usr" / "bin" / name):
             if unpacked.exists():
                 libraries = [str(path) for path in DEBIAN.root.glob("usr/lib/*-linux-gnu")]
                 libraries += [f"{path}/systemd" for path in libraries]

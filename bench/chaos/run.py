@@ -25,12 +25,14 @@ END_RESTS = """
 WITH accounts AS (UPDATE account SET rest_until = 0, rest_cause = NULL)
 UPDATE service SET rest_until = now(), rest_cause = NULL WHERE rest_until > now()
 """
+# Only what is JSON: a document that is garbled and yet whole by its length reads like one that is broken.
+JSON_PATHS = "^/(company/|api/|document/[^/]*$)"
 RULES: dict[Kind, dict[str, object]] = {
-    Kind.STORM: {"kind": "rate_storm", "share": 0.3},
+    Kind.STORM: {"kind": "rate_storm", "share": 0.1},
     Kind.ERRORS: {"kind": "status", "status": 500, "share": 0.3},
     Kind.SLOW: {"kind": "slow", "seconds": 1.5, "share": 0.3},
     Kind.CUT_BODIES: {"kind": "cut", "share": 0.3},
-    Kind.GARBAGE: {"kind": "garbage", "share": 0.3},
+    Kind.GARBAGE: {"kind": "garbage", "share": 0.3, "match": JSON_PATHS},
     Kind.KEY_INVALID: {"kind": "key_invalid", "key": KEYS[0].label},
     Kind.KEY_EXHAUSTED: {"kind": "key_exhausted", "key": KEYS[1].label},
 }
@@ -45,7 +47,7 @@ class Size:
     seconds: float
 
 
-SHORT = Size(3, ((UK, 90), (UK, 60), (US, 150)), 25.0)
+SHORT = Size(3, ((UK, 90), (UK, 60), (US, 150)), 22.0)
 LONG = Size(6, ((UK, 700), (UK, 500), (US, 800)), 180.0)
 
 
@@ -157,13 +159,12 @@ class _Director:
 
     def _trouble_service(self, event: Event) -> None:
         rule = RULES[event.kind]
-        if rule in [{k: v for k, v in fault.items() if k != "match"} for fault in self.stage.faults]:
+        if not self.stage.add_fault(rule):
             return
-        self.stage.add_fault(**rule)
         if event.kind not in {Kind.KEY_INVALID, Kind.KEY_EXHAUSTED}:
-            self._later(event.seconds, lambda: self._end_trouble(event.kind))
+            self._later(event.seconds / 2, lambda: self._end_trouble(event.kind))
 
     def _end_trouble(self, kind: Kind) -> None:
-        self.stage.end_fault(**RULES[kind])
+        self.stage.end_fault(RULES[kind])
         if kind is Kind.STORM:
             self.stage.conn.execute(END_RESTS)

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +63,7 @@ class Stage:
     conn: psycopg.Connection
     actors: list[Actor] = field(default_factory=list)
     list_ids: list[int] = field(default_factory=list)
-    faults: list[dict[str, object]] = field(default_factory=list)
+    faults: list[Mapping[str, object]] = field(default_factory=list)
 
     def crash(self) -> None:
         """Stop the database in immediate mode, which is what a power cut leaves, and start it again."""
@@ -80,17 +80,22 @@ class Stage:
         """Let go of the database; its server stops with the `with` that it was started in."""
         self.conn.close()
 
-    def add_fault(self, **rule: object) -> None:
-        self.faults.append({"match": ".*", **rule})
-        self._set_faults()
+    def add_fault(self, rule: Mapping[str, object]) -> bool:
+        """Let the sandbox fail by this rule, everywhere unless it has a `match`. False: it does already."""
+        is_new = rule not in self.faults
+        if is_new:
+            self.faults.append(rule)
+            self._set_faults()
+        return is_new
 
-    def end_fault(self, **rule: object) -> None:
-        self.faults.remove({"match": ".*", **rule})
+    def end_fault(self, rule: Mapping[str, object]) -> None:
+        self.faults.remove(rule)
         self._set_faults()
 
     def _set_faults(self) -> None:
+        rules = [{"match": ".*", **rule} for rule in self.faults]
         requests.delete(f"{self.url}/sandbox/faults", timeout=10).raise_for_status()
-        requests.post(f"{self.url}/sandbox/faults", json=self.faults, timeout=10).raise_for_status()
+        requests.post(f"{self.url}/sandbox/faults", json=rules, timeout=10).raise_for_status()
 
     def watch(self) -> None:
         """Start workers again that have ended."""
