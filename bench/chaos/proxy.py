@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -65,7 +67,7 @@ class Proxy:
     def _cut(self) -> None:
         self._is_cut = True
         for end in self._ends:
-            end.transport.abort()
+            _reset(end)
 
     def _heal(self) -> None:
         self._is_cut = False
@@ -92,6 +94,7 @@ class Proxy:
         self._ends.add(writer)
         try:
             if self._is_cut:
+                _reset(writer)
                 return
             await self._hears.wait()
             there, back = await asyncio.open_connection("127.0.0.1", self._to_port)
@@ -117,3 +120,10 @@ class Proxy:
                 writer.write(data)
                 await writer.drain()
             await self._hears.wait()
+
+
+def _reset(end: asyncio.StreamWriter) -> None:
+    """End it at once with a reset, which the peer sees as an error and not as an orderly end."""
+    at_once = struct.pack("ii", 1, 0)
+    end.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+    end.transport.abort()

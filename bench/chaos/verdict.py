@@ -63,7 +63,7 @@ def judge(conn: psycopg.Connection, url: str, list_ids: Sequence[int], harm: Har
 
 def _calls(conn: psycopg.Connection, stats: bytes, repeats: bytes, harm: Harm) -> Iterator[Line]:
     counted = json.loads(stats)
-    late, over = _over_limit(counted, harm.woken_at)
+    late, over = over_limit(counted, harm.woken_at)
     most_late = harm.slots * len(harm.woken_at)
     yield Line(not over, f"{over} of {counted['calls']} calls over their limit")
     yield Line(late <= most_late, f"{late} sent late by workers that had been stopped, at most {most_late}")
@@ -75,7 +75,7 @@ def _calls(conn: psycopg.Connection, stats: bytes, repeats: bytes, harm: Harm) -
     )
 
 
-def _over_limit(counted: dict[str, object], woken_at: Sequence[float]) -> tuple[int, int]:
+def over_limit(counted: dict[str, object], woken_at: Sequence[float]) -> tuple[int, int]:
     """Arrivals over a limit: those within its window after a stopped worker went on, and all others.
 
     A call that was sent late takes the place of one that is in time, so the judge may blame either.

@@ -11,6 +11,7 @@ import pytest
 from bench.chaos.plan import Kind, events
 from bench.chaos.proxy import Proxy
 from bench.chaos.run import SHORT, run
+from bench.chaos.verdict import over_limit
 
 
 def test_a_run_in_which_everything_fails_loses_repeats_and_exceeds_nothing(tmp_path: Path) -> None:
@@ -24,6 +25,12 @@ def test_a_seed_repeats_its_plan_which_begins_with_one_of_each_kind() -> None:
     assert first == again != other
     assert {event.kind for event in first[: len(Kind)]} == set(Kind)
     assert all(event.seconds > 4.0 for event in first if event.kind is Kind.STOP)  # beyond the lease
+
+
+def test_only_what_follows_the_end_of_a_stop_closely_counts_as_sent_late() -> None:
+    arrivals = [[99.0, 2], [100.5, 2], [102.9, 2], [103.1, 2]]  # when, and the window of the limit
+    assert over_limit({"keys": {"a": {"over_limit_at": arrivals}}}, woken_at=[100.0]) == (2, 2)
+    assert over_limit({"keys": {"a": {"over_limit_at": arrivals}}}, woken_at=[]) == (0, 4)
 
 
 @pytest.fixture
