@@ -1,5 +1,5 @@
 # Everything that can be done with a checkout. `make` lists it.
-# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest, run and chaos), JOBS (test processes), ONLY (figures).
+# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest), JOBS (test processes), ONLY (figures), SEED and MINUTES (chaos).
 
 PYTHON ?= python3
 TESTS ?= tests
@@ -28,14 +28,14 @@ demo: $(INSTALLED) ## run everything on sample lists to the end, print a summary
 test: setup ## run the tests: make test TESTS=tests/store ARGS="-k claim"
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS) $(ARGS)
 
-chaos: $(INSTALLED) ## break everything at random for minutes, then judge: make chaos ARGS="--seed 7 --seconds 120"
-	@$(BIN)/python -m tests.system.chaos $(ARGS)
-
 bench: $(INSTALLED) ## measure the promised figures, some minutes each: make bench ONLY=id,id
 	@$(BIN)/python -m bench --only "$(ONLY)"
 
 guards: $(INSTALLED) ## take every guard of docs/invariants.md out, see its test fail (some minutes)
 	GUARDS=1 $(BIN)/python -m pytest -n $(JOBS) tests/guards $(ARGS)
+
+chaos: $(INSTALLED) ## fail everything at random for some minutes, then judge: make chaos SEED=7 MINUTES=3
+	@$(BIN)/python -m bench.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
 
 check: ## lint, types, contracts, tests: what CI runs
 	@$(MAKE) --no-print-directory lint

@@ -9,6 +9,7 @@ from bench.folder import folder_vs_parsing
 from bench.key_use import key_use_kills, key_use_minute, key_use_second
 from bench.memory import facts_memory
 from bench.readers import large_vs_stream_read_xbrl, small_vs_stream_read_xbrl, vs_ixbrlparse
+from bench.recovery import recovery_median, recovery_worst
 
 FIGURES: tuple[Figure, ...] = (
     Figure(
@@ -100,5 +101,23 @@ FIGURES: tuple[Figure, ...] = (
         250.0,
         "5 min",
         facts_memory,
+    ),
+    Figure(
+        "recovery_seconds",
+        "kill -9 to the same jobs running again, median of 20",
+        "s",
+        "at most",
+        2.5,
+        "3 min",
+        recovery_median,
+    ),
+    Figure(
+        "recovery_worst_seconds",
+        "the worst of the same kills",
+        "s",
+        "at most",
+        5.0,
+        "3 min, none after recovery_seconds",
+        recovery_worst,
     ),
 )

@@ -48,6 +48,7 @@ class _Tally:
     while_blocked: int = 0
     rate_limited: int = 0
     answers: Counter[int] = field(default_factory=Counter)
+    over_limit_at: list[tuple[float, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,9 @@ class Counts:
                 tally.over_limit += ruling is Ruling.OVER_LIMIT
                 tally.while_blocked += ruling is Ruling.WHILE_BLOCKED
             self._by_key[key.label].calls += 1
+            if ruling is Ruling.OVER_LIMIT:
+                longest = max(window.limit.window_seconds for window in account.windows)
+                self._by_key[key.label].over_limit_at.append((moment.epoch, longest))
             return Arrival(service, key, ruling, _standing(account, moment), question)
 
     def arrive_at_storage(self) -> Arrival:
@@ -169,6 +173,7 @@ class Counts:
             "account": key.account,
             "secret": fingerprint(key.secret),
             **_shown(self._by_key[key.label]),
+            "over_limit_at": self._by_key[key.label].over_limit_at,  # (epoch, window) in seconds
             "busiest_window": {str(window.limit): window.busiest for window in windows},
         }
 

@@ -30,6 +30,9 @@ def test_keys_of_one_account_share_its_limit(url: str, http: requests.Session) -
     assert 3590 < int(over.headers["X-Ratelimit-Reset"]) - time.time() <= 3601
     stats = _stats(http, url)
     assert (stats["calls"], stats["over_limit"]) == (4, 1)
+    ((at, window_seconds),) = stats["keys"]["b"].pop("over_limit_at")
+    assert time.time() - 60 < at <= time.time()
+    assert window_seconds == 3600
     assert stats["keys"]["b"] == {
         "service": "companies_house",
         "account": "narrow",

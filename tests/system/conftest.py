@@ -20,10 +20,11 @@ import pytest
 import requests
 from cryptography.fernet import Fernet
 
+from bench.chaos import verdict
 from deploy.demo_summary import summarise
 from services.company_lists import read_companies
 from services.registry import SERVICES
-from store import database, export, jobs, keys, limits, lists, tally
+from store import database, jobs, keys, limits, lists, tally
 from store.jobs import NewJob
 from store.lists import NewList
 from store.vault import Vault
@@ -182,21 +183,7 @@ class Scene:
 
     def differences(self, list_id: int) -> list[str]:
         """Where the list's results differ from the sandbox's truth, cell by cell."""
-        (seen,) = [one for one in lists.see(self.db) if one.id == list_id]
-        truth = requests.get(f"{self.url}/sandbox/truth?service={seen.service}", timeout=10).json()
-        header = export.header(seen.fields)
-        found = []
-        for row in export.rows(self.db, list_id, seen.fields):
-            ours = dict(zip(header, row, strict=True))
-            right = truth[ours["company"]]
-            expected = {name: right["values"].get(name, "") for name in seen.fields}
-            expected |= {name: right[name] or "" for name in ("status", "outcome", "cause")}
-            found += [
-                f"{ours['company']} {name}: {ours[name]!r}, and right is {value!r} ({ours['message']})"
-                for name, value in expected.items()
-                if ours[name] != value
-            ]
-        return found
+        return verdict.differences(self.db, self.url, list_id)
 
     def counts_off(self) -> list[tally.Count]:
         """Where the live counts differ from the table."""

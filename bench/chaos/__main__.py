@@ -1,0 +1,36 @@
+"""`python -m bench.chaos`: a long run of chaos; its last line is the verdict, its exit code too."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bench.chaos.run import LONG, SHORT, run
+from bench.place import VAR
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; returns the exit code: 0 when every line of the verdict holds."""
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, help="repeats a plan; random without it")
+    parser.add_argument("--minutes", type=float, help="how long things go wrong")
+    parser.add_argument("--short", action="store_true", help="fewer workers and jobs")
+    asked = parser.parse_args(arguments)
+    seed = random.randrange(1_000_000) if asked.seed is None else asked.seed
+    size = SHORT if asked.short else LONG
+    if asked.minutes is not None:
+        size = replace(size, seconds=asked.minutes * 60)
+    print(f"seed {seed}", flush=True)
+    report = run(VAR / "chaos", seed, size, lambda text: print(text, flush=True))
+    print(", ".join(f"{times} x {kind}" for kind, times in report.done.most_common()))
+    print("\n".join(map(str, report.lines)))
+    failed = sum(not line.holds for line in report.lines)
+    print(f"chaos, seed {seed}: " + (f"{failed} promises were broken" if failed else "everything holds"))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""A run of chaos: the plan is carried out while workers work, then calm, then the verdict."""
+
+from __future__ import annotations
+
+import heapq
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from bench.chaos.plan import Event, Kind, events
+from bench.chaos.stage import KEYS, LEASE_SECONDS, SLOTS, UK, US, Stage, stage
+from bench.chaos.verdict import Harm, Line, judge
+
+CALM_SECONDS = 180.0
+SOME_SESSIONS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'sluice worker%%'
+AND md5(pid::text || %s) < '6'
+"""
+# What an operator does after a storm: the answers asked for rests of minutes.
+END_RESTS = """
+WITH accounts AS (UPDATE account SET rest_until = 0, rest_cause = NULL)
+UPDATE service SET rest_until = now(), rest_cause = NULL WHERE rest_until > now()
+"""
+# Only what is JSON: a document that is garbled and yet whole by its length reads like one that is broken.
+JSON_PATHS = "^/(company/|api/|document/[^/]*$)"
+RULES: dict[Kind, dict[str, object]] = {
+    Kind.STORM: {"kind": "rate_storm", "share": 0.1},
+    Kind.ERRORS: {"kind": "status", "status": 500, "share": 0.3},
+    Kind.SLOW: {"kind": "slow", "seconds": 1.5, "share": 0.3},
+    Kind.CUT_BODIES: {"kind": "cut", "share": 0.3},
+    Kind.GARBAGE: {"kind": "garbage", "share": 0.3, "match": JSON_PATHS},
+    Kind.KEY_INVALID: {"kind": "key_invalid", "key": KEYS[0].label},
+    Kind.KEY_EXHAUSTED: {"kind": "key_exhausted", "key": KEYS[1].label},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """`companies`: a list each. `seconds`: how long things go wrong, at most."""
+
+    workers: int
+    companies: Sequence[tuple[str, int]]
+    seconds: float
+
+
+SHORT = Size(3, ((UK, 90), (UK, 60), (US, 150)), 22.0)
+LONG = Size(6, ((UK, 700), (UK, 500), (US, 800)), 180.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was done how often, and the verdict on it."""
+
+    done: Counter[Kind]
+    lines: Sequence[Line]
+
+    @property
+    def holds(self) -> bool:
+        return all(line.holds for line in self.lines)
+
+
+def run(folder: Path, seed: int, size: Size, say: Callable[[str], None]) -> Report:
+    """Set the stage in `folder`, which is emptied, and carry out the seed's plan."""
+    with stage(folder, seed, size.workers, size.companies) as set_up:
+        director = _Director(set_up, seed, say)
+        director.perform(events(seed, size.workers, LEASE_SECONDS), size.seconds)
+        director.calm()
+        harm = Harm(SLOTS, director.woken_at, director.cut_off * SLOTS)
+        return Report(director.done, list(judge(set_up.conn, set_up.url, set_up.list_ids, harm)))
+
+
+@dataclass(slots=True)
+class _Director:
+    """Carries out events. `cut_off`: how often a worker lost what it had in flight, at most."""
+
+    stage: Stage
+    seed: int
+    say: Callable[[str], None]
+    done: Counter[Kind] = field(default_factory=Counter)
+    woken_at: list[float] = field(default_factory=list)
+    cut_off: int = 0
+    _ends: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _number: Iterator[int] = field(default_factory=count)
+
+    def perform(self, plan: Iterator[Event], seconds: float) -> None:
+        """Until the time is over, or every job has ended."""
+        began = time.monotonic()
+        event = next(plan)
+        while time.monotonic() < began + seconds and self.stage.jobs_left():
+            if time.monotonic() >= began + event.at_seconds:
+                self.say(f"{event.at_seconds:6.1f} s  {event.kind}, worker {event.worker + 1}")
+                self._carry_out(event)
+                self.done[event.kind] += 1
+                event = next(plan)
+            self._go_on()
+        self.say(f"{time.monotonic() - began:6.1f} s  calm, {self.stage.jobs_left()} jobs left")
+
+    def calm(self) -> None:
+        """End everything that lasts and let the workers finish."""
+        while self._ends:
+            heapq.heappop(self._ends)[2]()
+        self.stage.conn.execute(END_RESTS)
+        deadline = time.monotonic() + CALM_SECONDS
+        while self.stage.jobs_left() and time.monotonic() < deadline:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        while self._ends and self._ends[0][0] <= time.monotonic():
+            heapq.heappop(self._ends)[2]()
+        self.stage.watch()
+        time.sleep(0.05)
+
+    def _later(self, seconds: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._ends, (time.monotonic() + seconds, next(self._number), what))
+
+    def _carry_out(self, event: Event) -> None:
+        actor = self.stage.actors[event.worker]
+        match event.kind:
+            case Kind.KILL:
+                self.cut_off += 1
+                actor.is_stopped = False
+                actor.part.process.kill()
+                actor.part.process.wait()
+            case Kind.STOP:
+                self._stop(event)
+            case Kind.CUT | Kind.DEAF:
+                self.cut_off += 1
+                (actor.proxy.cut if event.kind is Kind.CUT else actor.proxy.deafen)()
+                self._later(event.seconds, actor.proxy.heal)
+            case Kind.TERMINATE:
+                self.cut_off += len(self.stage.actors)
+                self.stage.conn.execute(SOME_SESSIONS, (f"{self.seed} {event.at_seconds}",))
+            case Kind.RESTART:
+                self.cut_off += len(self.stage.actors)
+                self.stage.crash()
+            case _:
+                self._trouble_service(event)
+
+    def _stop(self, event: Event) -> None:
+        actor = self.stage.actors[event.worker]
+        if actor.is_stopped:
+            return
+        self.cut_off += 1
+        process = actor.part.process
+        actor.is_stopped = True
+        process.send_signal(signal.SIGSTOP)
+
+        def go_on() -> None:
+            if process is actor.part.process and actor.is_stopped:
+                self.woken_at.append(time.time())
+                actor.is_stopped = False
+                process.send_signal(signal.SIGCONT)
+
+        self._later(event.seconds, go_on)
+
+    def _trouble_service(self, event: Event) -> None:
+        rule = RULES[event.kind]
+        if not self.stage.add_fault(rule):
+            return
+        if event.kind not in {Kind.KEY_INVALID, Kind.KEY_EXHAUSTED}:
+            self._later(event.seconds / 2, lambda: self._end_trouble(event.kind))
+
+    def _end_trouble(self, kind: Kind) -> None:
+        self.stage.end_fault(RULES[kind])
+        if kind is Kind.STORM:
+            self.stage.conn.execute(END_RESTS)

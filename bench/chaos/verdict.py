@@ -1,0 +1,109 @@
+"""The verdict on a run of chaos: what was promised, each a line with its numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import psycopg
+import requests
+
+from deploy.demo_summary import summarise
+from services.causes import CAUSES, Fault
+from store import export, lists, tally
+
+OF_THE_COMPANY = [cause.code for cause in CAUSES.values() if cause.fault is Fault.COMPANY]
+UNJUST = """
+SELECT count(*) FILTER (WHERE attempts > 0),
+       count(*) FILTER (WHERE attempts > 0 AND (status <> 'failed' OR cause IS NULL OR cause <> ALL (%s)))
+FROM job
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One promise of a run, and whether it was kept."""
+
+    holds: bool
+    text: str
+
+    def __str__(self) -> str:
+        return f"{'holds' if self.holds else 'FAILS'}  {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """What was done to a run. `lost_calls_at_most`: calls that may have been in flight when it was done.
+
+    `woken_at`: when stopped workers went on, in epoch seconds. `slots`: of a worker.
+    """
+
+    slots: int
+    woken_at: Sequence[float]
+    lost_calls_at_most: int
+
+
+def judge(conn: psycopg.Connection, url: str, list_ids: Sequence[int], harm: Harm) -> Iterator[Line]:
+    """Every line of the verdict on the database behind `conn` and the sandbox at `url`."""
+    rows: dict[str, int] = dict(conn.execute("SELECT status, count(*) FROM job GROUP BY 1").fetchall())
+    off = [difference for one in list_ids for difference in differences(conn, url, one)]
+    yield Line(
+        rows.keys() <= {"done", "failed"},
+        "jobs: " + ", ".join(f"{count} {status}" for status, count in sorted(rows.items())),
+    )
+    yield Line(not off, "\n       ".join([f"{len(off)} cells differ from the truth", *off[:5]]))
+    stats = requests.get(f"{url}/sandbox/stats", timeout=10).content
+    yield from _calls(conn, stats, requests.get(f"{url}/sandbox/repeats", timeout=10).content, harm)
+    tried, unjust = conn.execute(UNJUST, (OF_THE_COMPANY,)).fetchone() or (0, 0)
+    yield Line(not unjust, f"{tried} jobs paid attempts, {unjust} of them for what no company did")
+    counts = tally.check(conn)
+    yield Line(not counts, f"{len(counts)} live counts differ from the table")
+
+
+def _calls(conn: psycopg.Connection, stats: bytes, repeats: bytes, harm: Harm) -> Iterator[Line]:
+    counted = json.loads(stats)
+    late, over = over_limit(counted, harm.woken_at)
+    most_late = harm.slots * len(harm.woken_at)
+    yield Line(not over, f"{over} of {counted['calls']} calls over their limit")
+    yield Line(late <= most_late, f"{late} sent late by workers that had been stopped, at most {most_late}")
+    summary = summarise(conn, 0.0, stats, repeats)
+    yield Line(not summary["repeated"], f"{summary['repeated']} calls repeated although answered and stored")
+    yield Line(
+        summary["in_flight_at_kills"] <= harm.lost_calls_at_most,
+        f"{summary['in_flight_at_kills']} calls lost in flight, at most {harm.lost_calls_at_most}",
+    )
+
+
+def over_limit(counted: dict[str, object], woken_at: Sequence[float]) -> tuple[int, int]:
+    """Arrivals over a limit: those within its window after a stopped worker went on, and all others.
+
+    A call that was sent late takes the place of one that is in time, so the judge may blame either.
+    """
+    late = over = 0
+    keys = counted["keys"]
+    assert isinstance(keys, dict)
+    for key in keys.values():
+        for at, window_seconds in key["over_limit_at"]:
+            is_late = any(0 <= at - woken <= window_seconds + 1.0 for woken in woken_at)
+            late, over = late + is_late, over + (not is_late)
+    return late, over
+
+
+def differences(conn: psycopg.Connection, url: str, list_id: int) -> list[str]:
+    """Where the list's results differ from the truth of the sandbox at `url`, cell by cell."""
+    (seen,) = [one for one in lists.see(conn) if one.id == list_id]
+    truth = requests.get(f"{url}/sandbox/truth?service={seen.service}", timeout=10).json()
+    header = export.header(seen.fields)
+    found = []
+    for row in export.rows(conn, list_id, seen.fields):
+        ours = dict(zip(header, row, strict=True))
+        right = truth[ours["company"]]
+        expected = {name: right["values"].get(name, "") for name in seen.fields}
+        expected |= {name: right[name] or "" for name in ("status", "outcome", "cause")}
+        found += [
+            f"{ours['company']} {name}: {ours[name]!r}, and right is {value!r} ({ours['message']})"
+            for name, value in expected.items()
+            if ours[name] != value
+        ]
+    return found
