@@ -381,6 +381,7 @@ class Proxy:
                 threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
 
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        loses = False
         try:
             while True:
                 readable, _, _ = select.select([client, server], [], [])
@@ -389,12 +390,12 @@ class Proxy:
                         data = source.recv(1 << 16)
                         if not data:
                             return
-                        target.sendall(data)
-                        if source is client and self._lose and self._lose in data:
-                            self._lose = None
-                            server.recv(1)  # it has been done
+                        if source is server and loses:  # it has been done
                             self.lost_answers += 1
                             return
+                        target.sendall(data)
+                        if source is client and self._lose and self._lose in data:
+                            self._lose, loses = None, True
         except OSError:
             pass
         finally:
