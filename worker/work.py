@@ -33,19 +33,28 @@ class PutBack(Stopped):
 class Work:
     """One claim and what was kept for its job. `lost` and `halt` are set from other threads.
 
-    `is_believed` says whether the worker's lease still holds as far as the worker can know.
+    `is_believed` says whether the worker's lease still holds as far as the worker can know. The job's time
+    counts from `start`; before, it stands in line. `is_running`: a thread is at it and was not given up.
     """
 
     claim: Claim
     stored: Stored
     is_believed: Callable[[], bool]
     deadline: float
+    claimed_at: float = field(default_factory=time.monotonic)
+    is_begun: bool = False
+    is_running: bool = False
     lost: threading.Event = field(default_factory=threading.Event)
     halt: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def begin(cls, claim: Claim, stored: Stored, is_believed: Callable[[], bool]) -> Work:
         return cls(claim, stored, is_believed, deadline=time.monotonic() + claim.run_seconds)
+
+    def start(self) -> None:
+        """A slot begins with it."""
+        self.deadline = time.monotonic() + self.claim.run_seconds
+        self.is_begun = self.is_running = True
 
     def check(self) -> None:
         """Raise the reason, if there is one, not to make another call."""

@@ -1,12 +1,16 @@
-"""The worker: claims as many jobs as it has free slots, runs each in a thread, drains when it is told to."""
+"""The worker: claims what its slots can soon run, keeps them busy, drains when it is told to.
+
+Jobs of services with keys are claimed when a slot is free. Jobs without calls end within microseconds, so
+some are claimed ahead and stand in line while those before them run.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -19,8 +23,11 @@ from store.states import Status
 from store.workers import Pulse, Vitals
 from worker.calling import Caller
 from worker.connections import Connections
+from worker.outcomes import failed, returned
+from worker.pace import Ahead, Pace
 from worker.permits import SOON_SECONDS
 from worker.running import Runner
+from worker.slots import Slots
 from worker.work import Work
 from worker.writer import Writer
 
@@ -30,26 +37,9 @@ SHORTEST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 1.0
 DRAIN_SECONDS = 20.0
 HALT_SECONDS = 8.0
-RATE_WINDOW_SECONDS = 60.0
-
-
-class Pace:
-    """How many jobs were settled, in all and per minute."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        self._recent: deque[float] = deque()
-        self._since = time.monotonic()
-
-    def count(self) -> None:
-        self.total += 1
-        self._recent.append(time.monotonic())
-
-    def per_minute(self) -> float:
-        now = time.monotonic()
-        while self._recent and self._recent[0] < now - RATE_WINDOW_SECONDS:
-            self._recent.popleft()
-        return len(self._recent) * 60.0 / min(RATE_WINDOW_SECONDS, max(now - self._since, 1.0))
+LONGEST_IN_LINE_SECONDS = 2.0
+# A call may come back so long after its job's time; what is later still does not come back at all.
+HUNG_SECONDS = 35.0
 
 
 class Worker:
@@ -60,16 +50,18 @@ class Worker:
     ) -> None:
         self._callers = callers
         self._connections = connections
-        self._slots = slots
+        self._slots = Slots(slots, self._work)
         self._key_set = key_set
         self._side_by_side = ThreadPoolExecutor(slots * 2, thread_name_prefix="call")
         self._runner = Runner(callers, self._side_by_side)
+        self._writer: Writer | None = None
         self._pace = Pace()
+        self._ahead = Ahead()
         self._changed = threading.Condition()
         self._held: dict[int, Work] = {}
         self._held_at_beat: dict[int, Work] = {}
         self._unknown: frozenset[int] = frozenset()
-        self._running = 0
+        self._unended = Counter[bool]()  # claimed and not ended, by whether they need a key
         self._due: set[str] = set()
         self._draining = False
         self._halted = False
@@ -79,9 +71,11 @@ class Worker:
 
         False: some could not be settled in time; others will find them lost.
         """
+        self._writer = writer
+        self._slots.start()
         pause = SHORTEST_PAUSE_SECONDS
         while self._wait_for_work():
-            if is_believed() and self._claim_round(identity(), is_believed, writer):
+            if is_believed() and self._claim_round(identity(), is_believed):
                 pause = SHORTEST_PAUSE_SECONDS
             else:
                 self._pause(pause)
@@ -124,8 +118,37 @@ class Worker:
                     work.lost.set()
             self._unknown = pulse.held - self._held.keys()
             self._changed.notify_all()
+        self._give_up_hung()
+        self._give_back_late()
         if pulse.state == "draining":
             self.drain()
+
+    def _give_up_hung(self) -> None:
+        """End the jobs whose threads do not come back; others take the threads' places.
+
+        Looked at with each beat: a database that cannot be beaten to cannot be settled to either.
+        """
+        now = time.monotonic()
+        with self._changed:
+            hung = [w for w in self._held.values() if w.is_running and now > w.deadline + HUNG_SECONDS]
+        for work in hung:
+            message = f"does not end, {HUNG_SECONDS:.0f} s after its time"
+            if self._ended(work, failed(work.claim, "too_slow", message)):
+                log.error("job %d (%s) %s: its slot is given up", work.claim.id, work.claim.company, message)
+                self._slots.add()
+
+    def _give_back_late(self) -> None:
+        """Leave to others what was claimed ahead when all slots have turned slow."""
+        longest = time.monotonic() - LONGEST_IN_LINE_SECONDS
+        with self._changed:
+            is_late = any(not w.is_begun and w.claimed_at < longest for w in self._held.values())
+        if is_late:
+            self._give_back("its worker had no slot for it")
+
+    def _give_back(self, why: str) -> None:
+        for work in self._slots.take_back():
+            work.start()
+            self._ended(work, returned(work.claim, "shutdown", why))
 
     def woken(self) -> None:
         """Somebody added work: look at every service."""
@@ -139,34 +162,43 @@ class Worker:
             for work in self._held.values():
                 work.lost.set()
 
-    def gone(self, settlement: Settlement, won: bool) -> None:
-        """The writer has decided a settlement: written, or refused by the fence."""
-        if not won:
-            log.warning("lost claim: job %d, claim %d", settlement.id, settlement.claim_no)
-        elif settlement.status is not Status.PENDING:
-            self._pace.count()
+    def gone(self, settlements: Sequence[Settlement], lost: Collection[int]) -> None:
+        """The writer has decided these: written, or refused by the fence because the claim was `lost`."""
+        for settlement in settlements:
+            if settlement.id in lost:
+                log.warning("lost claim: job %d, claim %d", settlement.id, settlement.claim_no)
+        self._pace.count(sum(s.status is not Status.PENDING and s.id not in lost for s in settlements))
         with self._changed:
-            held = self._held.get(settlement.id)
-            if held and held.claim.claim_no == settlement.claim_no:  # else it is ours again already
-                del self._held[settlement.id]
+            for settlement in settlements:
+                held = self._held.get(settlement.id)
+                if held and held.claim.claim_no == settlement.claim_no:  # else it is ours again already
+                    del self._held[settlement.id]
             self._changed.notify_all()
 
     def _wait_for_work(self) -> bool:
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._draining or self._unknown or (self._due and self._running < self._slots)
-            )
+            self._changed.wait_for(lambda: self._draining or self._unknown or any(map(self._room, self._due)))
             return not self._draining
 
-    def _claim_round(self, worker: UUID, is_believed: Callable[[], bool], writer: Writer) -> int:
+    def _room(self, service: str) -> int:
+        """How many jobs of the service may be claimed now; 0 also while it is too few to be worth asking."""
+        if self._needs_key(service):  # those in line before them are over soon
+            return self._slots.count - self._unended[True]
+        ahead = self._ahead.allowed()
+        in_line = self._unended.total() - self._slots.count
+        return max(ahead - in_line, 0) if in_line <= ahead // 2 else 0
+
+    def _needs_key(self, service: str) -> bool:
+        return self._callers[service].service.needs_key
+
+    def _claim_round(self, worker: UUID, is_believed: Callable[[], bool]) -> int:
         """Claim once for every service that is due; returns how many jobs were started."""
         started = 0
         try:
             self._release_unknown(worker)
             for service in sorted(self._due):
                 works = self._claim(worker, service, is_believed)
-                for work in works:
-                    self._start(work, writer)
+                self._start(works)
                 started += len(works)
         except psycopg.OperationalError as error:
             log.warning("the database is away, nothing is claimed: %s", error)
@@ -187,10 +219,10 @@ class Worker:
                 log.warning("%d jobs that were claimed when a connection broke are given back", released)
 
     def _claim(self, worker: UUID, service: str, is_believed: Callable[[], bool]) -> list[Work]:
-        free = self._slots - self._running
-        if free <= 0:
-            return []
         with self._changed:
+            free = self._room(service)
+            if free <= 0:
+                return []
             self._due.discard(service)  # before the look: what is added from now on says so
         may_be_more = True
         try:
@@ -203,7 +235,7 @@ class Worker:
                     n=free,
                     soon_seconds=SOON_SECONDS,
                     locked=self._callers[service].permits.locked,
-                    keyless=not self._callers[service].service.needs_key,
+                    keyless=not self._needs_key(service),
                 )
                 seen_before = [claim.id for claim in got.claims if claim.claim_no > 1]
                 stored = answers.of_jobs(conn, seen_before) if seen_before else {}
@@ -214,27 +246,44 @@ class Worker:
                     self._due.add(service)
         return [Work.begin(claim, stored.get(claim.id, {}), is_believed) for claim in got.claims]
 
-    def _start(self, work: Work, writer: Writer) -> None:
+    def _start(self, works: Sequence[Work]) -> None:
         with self._changed:
-            self._held[work.claim.id] = work
-            self._running += 1
-            if self._halted:
-                work.halt.set()
-        # A thread of its own that nobody waits for: a parser that never ends must not keep the process.
-        threading.Thread(target=self._work, args=(work, writer), name="job", daemon=True).start()
+            for work in works:
+                self._held[work.claim.id] = work
+                self._unended[self._needs_key(work.claim.service)] += 1
+                if self._halted:
+                    work.halt.set()
+        self._slots.put(works)
 
-    def _work(self, work: Work, writer: Writer) -> None:
+    def _work(self, work: Work) -> bool:
+        work.start()
         settlement = self._runner.run(work)
+        return self._ended(work, settlement)
+
+    def _ended(self, work: Work, settlement: Settlement) -> bool:
+        """False: the work was given up before it ended."""
+        service = work.claim.service
+        needs_key = self._needs_key(service)
         with self._changed:
-            self._running -= 1
-            self._changed.notify_all()
-        writer.settle(settlement, at_once=self._running == 0)
+            if not work.is_running:
+                return False
+            work.is_running = False
+            self._unended[needs_key] -= 1
+            at_once = not self._unended.total()
+            self._ahead.ended += not needs_key
+            if self._due and self._room(service):
+                self._changed.notify_all()
+        assert self._writer  # noqa: S101 - there before the first work
+        self._writer.settle(settlement, at_once=at_once)
+        return True
 
     def _pause(self, seconds: float) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._draining, seconds)
 
     def _finish(self) -> bool:
+        self._give_back("the worker is stopping")
+        self._slots.stop()
         with self._changed:
             self._changed.wait_for(lambda: self._halted or not self._held, DRAIN_SECONDS)
             if self._held:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 ANSWER_SECONDS = 0.05
 SETTLE_SECONDS = 0.25
 IDLE_SETTLE_SECONDS = 0.1
-MAX_GROUP = 200
+MAX_GROUP = 250
 AWAY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 # What a row is at fault for, and no waiting mends. psycopg counts the limits of Postgres as operational.
@@ -58,8 +58,8 @@ class Group:
         self.due_at = min(self.due_at, time.monotonic() + seconds)
 
 
-# Told of a settlement: whether it was written, or refused by the fence.
-Gone = Callable[[Settlement, bool], None]
+# Told of settlements, and which of them (job ids) were refused by the fence.
+Gone = Callable[[Sequence[Settlement], Collection[int]], None]
 
 
 class Writer:
@@ -147,8 +147,7 @@ class Writer:
             lost = _one_by_one(conn, group)
         for kept in group.kept:
             kept.set()
-        for settlement in group.settlements:
-            gone(settlement, settlement.id not in lost)
+        gone(group.settlements, lost)
 
 
 def _one_by_one(conn: psycopg.Connection, group: Group) -> set[int]:

@@ -432,9 +432,9 @@ def test_a_job_is_no_loss_of_ours_that_was_settled_and_claimed_again_meanwhile(
     worker._held[7] = after
     worker.heard(Pulse("running", 0, frozenset(), (), False, False))
     assert (before.lost.is_set(), after.lost.is_set()) == (True, False)
-    worker.gone(_put_back(before.claim), True)
+    worker.gone([_put_back(before.claim)], ())
     assert worker._held == {7: after}
-    worker.gone(_put_back(after.claim), True)
+    worker.gone([_put_back(after.claim)], ())
     assert worker._held == {}
 
 
