@@ -14,6 +14,8 @@ MAX_REQUEST = 4000
 MAX_EXPONENT = 100
 MAX_DIGITS = 200
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
 
 class Unstorable(ValueError):
     """A value cannot be stored; the text names it."""
@@ -45,7 +47,7 @@ def _json(value: Any) -> str:
         case None | bool():
             return json.dumps(value)
         case str():
-            return json.dumps(text(value), ensure_ascii=False)
+            return _quoted(text(value))
         case int() | Decimal():
             return _number(Decimal(value))
         case date():

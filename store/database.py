@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -54,9 +53,16 @@ def pool(url: str, name: str, size: int) -> ConnectionPool[psycopg.Connection[An
 
 def configure(conn: psycopg.Connection) -> None:
     """Numbers in JSON stay exact; behind a pooler that hands out sessions nothing is prepared in them."""
-    set_json_loads(partial(json.loads, parse_float=Decimal), conn)
+    set_json_loads(_json, conn)
     if is_pooled(conn):
         conn.prepare_threshold = None
+
+
+_decoder = json.JSONDecoder(parse_float=Decimal)
+
+
+def _json(text: str | bytes) -> Any:
+    return _decoder.decode(text if isinstance(text, str) else text.decode())
 
 
 def is_pooled(conn: psycopg.Connection) -> bool:

@@ -29,9 +29,25 @@ class PutBack(Stopped):
         self.message = message
 
 
+class Flag:
+    """An event that nobody waits for: lighter, since each work has its own."""
+
+    __slots__ = ("_is_set",)
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+
 @dataclass(slots=True)
 class Work:
-    """One claim and what was kept for its job. `lost` and `halt` are set from other threads.
+    """One claim and what was kept for its job. `lost` and `halt` are set from other threads, `halt` for all
+    works of a worker at once.
 
     `is_believed` says whether the worker's lease still holds as far as the worker can know. The job's time
     counts from `start`; before, it stands in line. `is_running`: a thread is at it and was not given up.
@@ -40,16 +56,18 @@ class Work:
     claim: Claim
     stored: Stored
     is_believed: Callable[[], bool]
+    halt: threading.Event
     deadline: float
     claimed_at: float = field(default_factory=time.monotonic)
     is_begun: bool = False
     is_running: bool = False
-    lost: threading.Event = field(default_factory=threading.Event)
-    halt: threading.Event = field(default_factory=threading.Event)
+    lost: Flag = field(default_factory=Flag)
 
     @classmethod
-    def begin(cls, claim: Claim, stored: Stored, is_believed: Callable[[], bool]) -> Work:
-        return cls(claim, stored, is_believed, deadline=time.monotonic() + claim.run_seconds)
+    def begin(
+        cls, claim: Claim, stored: Stored, is_believed: Callable[[], bool], halt: threading.Event
+    ) -> Work:
+        return cls(claim, stored, is_believed, halt, deadline=time.monotonic() + claim.run_seconds)
 
     def start(self) -> None:
         """A slot begins with it."""

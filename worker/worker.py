@@ -64,7 +64,7 @@ class Worker:
         self._unended = Counter[bool]()  # claimed and not ended, by whether they need a key
         self._due: set[str] = set()
         self._draining = False
-        self._halted = False
+        self._halt = threading.Event()
 
     def run(self, identity: Callable[[], UUID], is_believed: Callable[[], bool], writer: Writer) -> bool:
         """Claim and start jobs until `drain`, then wait until every held job is settled.
@@ -91,9 +91,8 @@ class Worker:
     def halt(self) -> None:
         """Put running jobs back at their next call."""
         with self._changed:
-            self._draining = self._halted = True
-            for work in self._held.values():
-                work.halt.set()
+            self._draining = True
+            self._halt.set()
             self._changed.notify_all()
 
     def vitals(self) -> Vitals:
@@ -244,15 +243,13 @@ class Worker:
             if may_be_more:
                 with self._changed:
                     self._due.add(service)
-        return [Work.begin(claim, stored.get(claim.id, {}), is_believed) for claim in got.claims]
+        return [Work.begin(claim, stored.get(claim.id, {}), is_believed, self._halt) for claim in got.claims]
 
     def _start(self, works: Sequence[Work]) -> None:
         with self._changed:
             for work in works:
                 self._held[work.claim.id] = work
                 self._unended[self._needs_key(work.claim.service)] += 1
-                if self._halted:
-                    work.halt.set()
         self._slots.put(works)
 
     def _work(self, work: Work) -> bool:
@@ -285,7 +282,7 @@ class Worker:
         self._give_back("the worker is stopping")
         self._slots.stop()
         with self._changed:
-            self._changed.wait_for(lambda: self._halted or not self._held, DRAIN_SECONDS)
+            self._changed.wait_for(lambda: self._halt.is_set() or not self._held, DRAIN_SECONDS)
             if self._held:
                 self.halt()
             finished = self._changed.wait_for(lambda: not self._held, HALT_SECONDS)

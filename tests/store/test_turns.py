@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from store import claims, database, keys, ledger
-from store.claims import Claim
+from store import answers, calls, claims, database, keys, ledger
+from store.claims import Claim, Settlement
 from store.workers import Identity
 
 Take = Callable[..., list[Claim]]
@@ -242,6 +242,7 @@ def test_a_claim_finds_its_jobs_by_their_indexes_and_reads_no_list_as_a_whole(
             conn.execute("ANALYZE")
         asked = {
             "worker": who.id, "service": "registry", "key_set": None, "n": 50, "soon": 2.0, "locked": [],
+            "keyless": False,
         }  # fmt: skip
         plan = plan_of(conn, claims.CLAIM, asked)
     assert not [
@@ -253,3 +254,21 @@ def test_a_claim_finds_its_jobs_by_their_indexes_and_reads_no_list_as_a_whole(
     assert set(used) == {"job_due", "job_held", "job_pkey"}
     assert used["job_due"] == "((list_id = turn.id) AND (run_at <= now()))"
     assert used["job_pkey"]
+
+
+def test_a_settle_finds_its_jobs_by_their_ids_even_when_no_job_was_in_progress_at_the_last_analyze(
+    dsn: str, a_key: A, a_list: A, a_worker: AWorker, take: Take, settlement: Callable[..., Settlement]
+) -> None:
+    """Over the index of held jobs it would compare each row given with each job in progress."""
+    with database.connect(dsn, "test") as conn:
+        a_key(conn)
+        a_list(conn, 20_000)
+        conn.execute("ANALYZE")
+        given = claims.columns([settlement(one) for one in take(conn, a_worker(conn), 250)])
+        plan = plan_of(conn, claims.SETTLE, given | answers.columns([]) | calls.columns([], 0.0))
+    assert {
+        (node["Node Type"], node["Index Name"]) for node in plan if "job" in node.get("Index Name", "")
+    } == {("Index Scan", "job_pkey")}
+    assert not [
+        node for node in plan if (node["Node Type"], node.get("Relation Name")) == ("Seq Scan", "job")
+    ]
