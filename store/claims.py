@@ -81,7 +81,7 @@ settled AS (
         losses = 0, worker = NULL, run_until = NULL,
         run_at = coalesce(clock_timestamp() + g.pause_seconds * interval '1 second', run_at),
         ended_at = CASE WHEN g.status <> 'pending' THEN clock_timestamp() END
-    FROM given g WHERE {FENCE} AND j.id = ANY (ARRAY(SELECT id FROM given))
+    FROM given g WHERE {FENCE}
     RETURNING j.id, j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
 moved AS (
     SELECT list_id, 'in_progress' AS was, NULL AS was_outcome, NULL AS was_cause, status, outcome, cause

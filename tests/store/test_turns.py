@@ -264,7 +264,7 @@ def test_a_settle_finds_its_jobs_by_their_ids_even_when_no_job_was_in_progress_a
         a_key(conn)
         a_list(conn, 20_000)
         conn.execute("ANALYZE")
-        given = claims.columns([settlement(one) for one in take(conn, a_worker(conn), 250)])
+        given = claims.columns([settlement(one) for one in take(conn, a_worker(conn), 20)])
         plan = plan_of(conn, claims.SETTLE, given | answers.columns([]) | calls.columns([], 0.0))
     assert {
         (node["Node Type"], node["Index Name"]) for node in plan if "job" in node.get("Index Name", "")
