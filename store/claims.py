@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from store.answers import columns as answer_columns
 from store.calls import LOGGED, Call
 from store.calls import columns as call_columns
 from store.cleaning import MAX_MESSAGE, text
+from store.database import positional
 from store.ledger import HEADROOM, TESTABLE
 from store.states import Outcome, Status
 from store.tally import CAUSE_COUNTED, COUNTED
@@ -67,6 +68,8 @@ SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.na
        l.run_seconds, l.key_id
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
 """
+
+_CLAIM, _ASKED = positional(CLAIM)
 
 SETTLE = f"""
 WITH given AS (
@@ -207,7 +210,8 @@ def claim(
         "locked": list(locked),
         "keyless": keyless,
     }
-    rows = conn.execute(CLAIM, asked).fetchall()
+    with psycopg.RawCursor(conn) as cursor:
+        rows = cursor.execute(_CLAIM, [asked[name] for name in _ASKED]).fetchall()
     claims = [Claim(*row[1:]) for row in rows if row[1] is not None]
     return Claimed(claims, room=rows[0][0] if rows else 0)
 
@@ -243,11 +247,17 @@ def columns(settlements: Sequence[Settlement]) -> dict[str, list[object]]:
         "worker": [s.worker for s in settlements],
         "claim_no": [s.claim_no for s in settlements],
         "status": [s.status.value for s in settlements],
-        "outcome": [s.outcome.value if s.outcome else None for s in settlements],
-        "cause": [s.cause for s in settlements],
-        "message": [text(s.message, MAX_MESSAGE) if s.message else None for s in settlements],
-        "result": [s.result for s in settlements],
-        "pause": [s.pause_seconds for s in settlements],
+        "outcome": _column(s.outcome.value if s.outcome else None for s in settlements),
+        "cause": _column(s.cause for s in settlements),
+        "message": _column(text(s.message, MAX_MESSAGE) if s.message else None for s in settlements),
+        "result": _column(s.result for s in settlements),
+        "pause": _column(s.pause_seconds for s in settlements),
         "tried": [s.tried for s in settlements],
         "faulted": [s.faulted for s in settlements],
     }
+
+
+def _column(values: Iterable[object]) -> list[object]:
+    """The values, or none when all are None: `unnest` fills up the shorter columns."""
+    column = list(values)
+    return column if any(value is not None for value in column) else []

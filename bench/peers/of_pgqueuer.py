@@ -32,7 +32,7 @@ async def work(url: str) -> None:
         queue = PgQueuer(AsyncpgPoolDriver(pool))
 
         @queue.entrypoint("fill")
-        async def fill(job) -> None:  # noqa: ANN001 - of a package that is not here when types are checked
+        async def fill(job) -> None:
             filled = json.dumps({f"line_{n}": f"{job.payload.decode()} {LINE}" for n in range(1, 5)})
             await pool.execute("INSERT INTO result VALUES ($1, $2)", job.id, filled)
 

@@ -23,7 +23,7 @@ def the_app(url: str) -> procrastinate.App:
     )
 
     @app.task(name="fill", pass_context=True)
-    async def fill(context, number: str) -> None:  # noqa: ANN001 - as in the other peer
+    async def fill(context, number: str) -> None:
         filled = json.dumps({f"line_{n}": f"{number} {LINE}" for n in range(1, 5)})
         await app.connector.execute_query_async(INSERT, job=context.job.id, result=filled)
 
