@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
@@ -24,8 +23,9 @@ from store.workers import Pulse, Vitals
 from worker.calling import Caller
 from worker.connections import Connections
 from worker.outcomes import failed, returned
-from worker.pace import Ahead, Pace
+from worker.pace import Pace
 from worker.permits import SOON_SECONDS
+from worker.room import Room
 from worker.running import Runner
 from worker.slots import Slots
 from worker.work import Work
@@ -38,6 +38,8 @@ LONGEST_PAUSE_SECONDS = 1.0
 DRAIN_SECONDS = 20.0
 HALT_SECONDS = 8.0
 LONGEST_IN_LINE_SECONDS = 2.0
+# Results that the database has not taken yet are held too: it may take claims and no results.
+MOST_HELD = 3000
 # A call may come back so long after its job's time; what is later still does not come back at all.
 HUNG_SECONDS = 35.0
 
@@ -56,12 +58,11 @@ class Worker:
         self._runner = Runner(callers, self._side_by_side)
         self._writer: Writer | None = None
         self._pace = Pace()
-        self._ahead = Ahead()
+        self._room = Room(callers, slots)
         self._changed = threading.Condition()
         self._held: dict[int, Work] = {}
         self._held_at_beat: dict[int, Work] = {}
         self._unknown: frozenset[int] = frozenset()
-        self._unended = Counter[bool]()  # claimed and not ended, by whether they need a key
         self._due: set[str] = set()
         self._draining = False
         self._halt = threading.Event()
@@ -176,19 +177,11 @@ class Worker:
 
     def _wait_for_work(self) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: self._draining or self._unknown or any(map(self._room, self._due)))
+            self._changed.wait_for(lambda: self._draining or self._unknown or self._has_room())
             return not self._draining
 
-    def _room(self, service: str) -> int:
-        """How many jobs of the service may be claimed now; 0 also while it is too few to be worth asking."""
-        if self._needs_key(service):  # those in line before them are over soon
-            return self._slots.count - self._unended[True]
-        ahead = self._ahead.allowed()
-        in_line = self._unended.total() - self._slots.count
-        return max(ahead - in_line, 0) if in_line <= ahead // 2 else 0
-
-    def _needs_key(self, service: str) -> bool:
-        return self._callers[service].service.needs_key
+    def _has_room(self) -> bool:
+        return len(self._held) < MOST_HELD and any(map(self._room.of, self._due))
 
     def _claim_round(self, worker: UUID, is_believed: Callable[[], bool]) -> int:
         """Claim once for every service that is due; returns how many jobs were started."""
@@ -219,7 +212,7 @@ class Worker:
 
     def _claim(self, worker: UUID, service: str, is_believed: Callable[[], bool]) -> list[Work]:
         with self._changed:
-            free = self._room(service)
+            free = self._room.of(service)
             if free <= 0:
                 return []
             self._due.discard(service)  # before the look: what is added from now on says so
@@ -234,7 +227,7 @@ class Worker:
                     n=free,
                     soon_seconds=SOON_SECONDS,
                     locked=self._callers[service].permits.locked,
-                    keyless=not self._needs_key(service),
+                    keyless=not self._room.needs_key(service),
                 )
                 seen_before = [claim.id for claim in got.claims if claim.claim_no > 1]
                 stored = answers.of_jobs(conn, seen_before) if seen_before else {}
@@ -249,7 +242,7 @@ class Worker:
         with self._changed:
             for work in works:
                 self._held[work.claim.id] = work
-                self._unended[self._needs_key(work.claim.service)] += 1
+                self._room.take(work.claim.service)
         self._slots.put(works)
 
     def _work(self, work: Work) -> bool:
@@ -259,16 +252,13 @@ class Worker:
 
     def _ended(self, work: Work, settlement: Settlement) -> bool:
         """False: the work was given up before it ended."""
-        service = work.claim.service
-        needs_key = self._needs_key(service)
         with self._changed:
             if not work.is_running:
                 return False
             work.is_running = False
-            self._unended[needs_key] -= 1
-            at_once = not self._unended.total()
-            self._ahead.ended += not needs_key
-            if self._due and self._room(service):
+            self._room.end(work.claim.service)
+            at_once = self._room.is_idle
+            if self._has_room():
                 self._changed.notify_all()
         assert self._writer  # noqa: S101 - there before the first work
         self._writer.settle(settlement, at_once=at_once)

@@ -17,7 +17,7 @@ from services.service import Service
 from store import claims, tally
 from store.workers import Pulse
 from worker import worker as module
-from worker.pace import MOST_AHEAD, Ahead
+from worker.room import MOST_AHEAD, Ahead
 from worker.work import Work
 from worker.worker import Worker
 
@@ -178,12 +178,29 @@ def test_jobs_in_line_take_no_slot_from_jobs_that_call(
     a_service: Callable[..., Service], a_work: Callable[..., Work], ahead: list[int]
 ) -> None:
     keyed, keyless = a_service(), replace(a_service(), needs_key=False)
-    callers: Any = {"keyed": SimpleNamespace(service=keyed), "keyless": SimpleNamespace(service=keyless)}
+    callers: Any = {
+        "keyed": SimpleNamespace(service=keyed, permits=SimpleNamespace(are_awaited=False)),
+        "keyless": SimpleNamespace(service=keyless),
+    }
     worker = Worker(callers, _no_connections, slots=4, key_set=None)
     worker._start([a_work(id=n, service="keyless") for n in range(24)])
-    assert (worker._room("keyless"), worker._room("keyed")) == (0, 4)
+    assert (worker._room.of("keyless"), worker._room.of("keyed")) == (0, 4)
     worker._start([a_work(id=n, service="keyed") for n in range(24, 27)])
-    assert (worker._room("keyless"), worker._room("keyed")) == (0, 1)
+    assert (worker._room.of("keyless"), worker._room.of("keyed")) == (0, 1)
+
+
+@pytest.mark.parametrize(("are_awaited", "rooms"), [(True, [4, 3, 2, 0, 0]), (False, [4, 3, 2, 1, 0])])
+def test_while_permits_are_waited_for_slots_are_filled_by_halves(
+    a_service: Callable[..., Service], a_work: Callable[..., Work], are_awaited: bool, rooms: list[int]
+) -> None:
+    permits = SimpleNamespace(are_awaited=are_awaited)
+    callers: Any = {"keyed": SimpleNamespace(service=a_service(), permits=permits)}
+    worker = Worker(callers, _no_connections, slots=4, key_set=None)
+    found = []
+    for number in range(5):
+        found.append(worker._room.of("keyed"))
+        worker._start([a_work(id=number, service="keyed")])
+    assert found == rooms
 
 
 def _no_connections() -> Any:
@@ -219,7 +236,7 @@ def test_an_extractor_that_never_ends_costs_its_own_job_and_no_slot(
         until(lambda: len(names) == 4)
         a_list(db, 1)
         until(lambda: _statuses(db) == {"done": 4, "failed": 1})
-        assert parts.worker._unended.total() == 0
+        until(lambda: parts.worker._room.is_idle)
     row = db.execute("SELECT cause, attempts FROM job WHERE company = '00000001' AND list_id = 1").fetchone()
     assert row == ("too_slow", 1)
 
