@@ -78,10 +78,13 @@ def _pgbench(url: str) -> None:
 
 
 def _script() -> str:
-    """Our statements; of the claim comes back what the settle needs, as one row."""
-    claim, _, _ = claims.CLAIM.rpartition("SELECT room.jobs")
-    claim += "SELECT array_agg(id) AS of_id, array_agg(claim_no) AS of_claim_no FROM claimed"
+    """Our statements. What a claim brings comes back as one row of arrays: pgbench keeps one row only."""
+    changes, _, brings = claims.CLAIM.rpartition("SELECT room.jobs AS room,")
+    columns, _, source = brings.partition("FROM")
+    arrays = ["array_agg(c.id) AS of_id", "array_agg(c.claim_no) AS of_claim_no"]
+    arrays += [f"array_agg({column}) AS brought_{n}" for n, column in enumerate(columns.split(","))]
     settle = re.sub(r"%\((\w+)\)b", r"%(of_\1)s", claims.SETTLE)
+    claim = f"{changes} SELECT {', '.join(arrays)} FROM {source}"
     return f"{_for_pgbench(claim)} \\gset\n{_for_pgbench(settle)};\n"
 
 
