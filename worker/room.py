@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping
 
 from worker.calling import Caller
@@ -46,17 +45,18 @@ class Room:
         self._callers = callers
         self._slots = slots
         self._ahead = Ahead()
-        self._unended = Counter[bool]()  # by whether they need a key
+        self._with_calls = 0
+        self._without_calls = 0
 
     def of(self, service: str) -> int:
         """How many jobs of the service may be claimed; 0 also while it is too few to be worth asking."""
         caller = self._callers[service]
         if caller.service.needs_key:
-            free = self._slots - self._unended[True]
+            free = self._slots - self._with_calls
             # While jobs wait for permits, one more of them gains nothing; a batch later costs one statement.
             return 0 if caller.permits.are_awaited and free < self._slots / 2 else free
         ahead = self._ahead.allowed()
-        in_line = self._unended.total() - self._slots
+        in_line = self._with_calls + self._without_calls - self._slots
         return max(ahead - in_line, 0) if in_line <= ahead // 2 else 0
 
     def needs_key(self, service: str) -> bool:
@@ -64,15 +64,20 @@ class Room:
 
     def take(self, service: str) -> None:
         """A job was claimed."""
-        self._unended[self.needs_key(service)] += 1
+        if self.needs_key(service):
+            self._with_calls += 1
+        else:
+            self._without_calls += 1
 
     def end(self, service: str) -> None:
         """A job has ended, or goes back unbegun."""
-        needs_key = self.needs_key(service)
-        self._unended[needs_key] -= 1
-        self._ahead.ended += not needs_key
+        if self.needs_key(service):
+            self._with_calls -= 1
+        else:
+            self._without_calls -= 1
+            self._ahead.ended += 1
 
     @property
     def is_idle(self) -> bool:
         """Nothing that was claimed is still to be done."""
-        return not self._unended.total()
+        return not self._with_calls + self._without_calls
