@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from worker.calling import Caller
 
 AHEAD_SECONDS = 0.25
-MOST_AHEAD = 500
+MOST_AHEAD = 1000
 
 
 class Ahead:
@@ -25,7 +25,7 @@ class Ahead:
         self._allowed = 0
 
     def allowed(self) -> int:
-        """At most 500, two batches."""
+        """At most 1,000: two batches."""
         now = time.monotonic()
         if now - self._since >= AHEAD_SECONDS:
             per_second = (self.ended - self._before) / (now - self._since)
