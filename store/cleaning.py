@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 MAX_TEXT = 100_000
@@ -25,6 +26,8 @@ def text(value: str, longest: int = MAX_TEXT) -> str:
         value = value[: longest - 1] + "…"
     if "\x00" in value:
         value = value.replace("\x00", "")
+    if value.isascii():
+        return value
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -42,16 +45,16 @@ def to_json(value: Any) -> str:
 
 def _json(value: Any) -> str:
     match value:
+        case str():
+            return encode_basestring(text(value))
         case None | bool():
             return json.dumps(value)
-        case str():
-            return json.dumps(text(value), ensure_ascii=False)
         case int() | Decimal():
             return _number(Decimal(value))
         case date():
             return f'"{value.isoformat()}"'
         case Mapping():
-            pairs = (f"{_json(str(name))}:{_json(item)}" for name, item in value.items())
+            pairs = [f"{_json(str(name))}:{_json(item)}" for name, item in value.items()]
             return "{" + ",".join(pairs) + "}"
         case list() | tuple():
             return "[" + ",".join(map(_json, value)) + "]"

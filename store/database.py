@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -54,9 +54,31 @@ def pool(url: str, name: str, size: int) -> ConnectionPool[psycopg.Connection[An
 
 def configure(conn: psycopg.Connection) -> None:
     """Numbers in JSON stay exact; behind a pooler that hands out sessions nothing is prepared in them."""
-    set_json_loads(partial(json.loads, parse_float=Decimal), conn)
+    set_json_loads(_json, conn)
     if is_pooled(conn):
         conn.prepare_threshold = None
+
+
+_decoder = json.JSONDecoder(parse_float=Decimal)
+
+
+def _json(text: str | bytes) -> Any:
+    if text == b"{}":  # most are: no options, no more columns
+        return {}
+    return _decoder.decode(text if isinstance(text, str) else text.decode())
+
+
+def positional(statement: str) -> tuple[bytes, tuple[str, ...]]:
+    """The statement for a `psycopg.RawCursor`, and the names of its parameters in order.
+
+    psycopg takes a statement of more than 4,096 characters apart again with each use.
+    """
+    names: dict[str, int] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return f"${names.setdefault(match[1], len(names) + 1)}"
+
+    return re.sub(r"%\((\w+)\)s", number, statement).encode(), tuple(names)
 
 
 def is_pooled(conn: psycopg.Connection) -> bool:

@@ -9,12 +9,13 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from uuid import uuid4
 
 from services.registry import SERVICES
+from services.service import Service
 from store import __version__, database
 from store.notify import STOPPING, notify
 from store.settings import BadSetting, Settings
@@ -38,9 +39,9 @@ POOL_SIZE = 4
 JOIN_SECONDS = 5.0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, services: Mapping[str, Service] = SERVICES) -> int:
     """Run a worker; returns its exit code: 0 after an orderly stop, 1 when it could not start or broke."""
-    asked = _parse(arguments)
+    asked = _parse(arguments, services)
     give_back_large_blocks()
     logging.basicConfig(
         format="%(asctime)s %(levelname)-7s %(message)s", level=logging.INFO, stream=sys.stderr
@@ -49,20 +50,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = read_settings()
         vault = Vault(settings.master_keys())
         with ready_database(settings) as url:
-            return _Process(settings, url, vault, asked).run()
+            return _Process(settings, url, vault, asked, services).run()
     except (CannotStart, BadSetting) as error:
         print(f"worker: {error}", file=sys.stderr)
         return 1
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None, services: Mapping[str, Service]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m worker", description="Runs the jobs of all active lists."
     )
     parser.add_argument("--slots", type=int, default=8, help="jobs at a time (default 8)")
     parser.add_argument("--key-set", help="use only the keys of this set (default: all keys)")
     parser.add_argument(
-        "--services", nargs="+", choices=sorted(SERVICES), default=sorted(SERVICES), help="default: all"
+        "--services", nargs="+", choices=sorted(services), default=sorted(services), help="default: all"
     )
     asked = parser.parse_args(arguments)
     if not 1 <= asked.slots <= 256:  # noqa: PLR2004 - said in the message
@@ -73,7 +74,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 class _Process:
     """The parts of one worker process and the order in which they start and stop."""
 
-    def __init__(self, settings: Settings, url: str, vault: Vault, asked: argparse.Namespace) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        url: str,
+        vault: Vault,
+        asked: argparse.Namespace,
+        services: Mapping[str, Service],
+    ) -> None:
         self.broken = False
         self.told_to_stop = False
         self.pool = database.pool(url, "sluice worker", POOL_SIZE)
@@ -83,7 +91,7 @@ class _Process:
         self.upkeep = Upkeep(borrowed)
         self.permits = {name: Permits(name, asked.key_set, borrowed, vault) for name in asked.services}
         callers = {
-            name: Caller(SERVICES[name], settings.services_url, http, permits, self.writer, borrowed, files)
+            name: Caller(services[name], settings.services_url, http, permits, self.writer, borrowed, files)
             for name, permits in self.permits.items()
         }
         self.worker = Worker(callers, borrowed, slots=asked.slots, key_set=asked.key_set)

@@ -97,7 +97,7 @@ class Heartbeat:
             conn.execute(f"LISTEN {jobs.CHANNEL}")
         while not self._stop.is_set():
             self._tick(conn, is_direct)
-            pause = self._interval_seconds * random.uniform(1 - JITTER, 1)  # noqa: S311
+            pause = self._interval_seconds * random.uniform(1, 1 + JITTER)  # noqa: S311
             self._listen(conn, time.monotonic() + pause)
         workers.leave(conn, self.identity.id)
 

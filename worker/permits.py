@@ -94,6 +94,11 @@ class Permits:
         self._changed = threading.Condition()
         self._stopped = False
 
+    @property
+    def are_awaited(self) -> bool:
+        """Whether a slot stands in line."""
+        return bool(self._line)
+
     def take(self, work: Work, tokens: int = 0) -> Permit:
         """Wait for a permit and for its moment. Raises `Stopped` for every reason not to call."""
         self.usual_tokens += (tokens - self.usual_tokens) / USUAL_OF_LAST

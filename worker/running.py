@@ -63,6 +63,7 @@ class Runner:
             return failed(claim, "extractor_error", str(error))
 
     def _extract(self, work: Work) -> Result:
+        work.check()  # it may have stood in line
         claim = work.claim
         caller = self.callers[claim.service]
         on_their_way: list[threading.Event] = []

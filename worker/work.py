@@ -29,32 +29,63 @@ class PutBack(Stopped):
         self.message = message
 
 
+class Flag:
+    """An event that nobody waits for: lighter, since each work has its own."""
+
+    __slots__ = ("_is_set",)
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+
 @dataclass(slots=True)
 class Work:
-    """One claim and what was kept for its job. `lost`, `halt` and `cancelled` are set from other threads.
+    """One claim and what was kept for its job. `lost` and `cancelled` are set from other threads, and so is
+    `halt`, for all works of a worker at once.
 
-    `is_believed` says whether the worker's lease still holds as far as the worker can know. `is_probing`:
-    nothing has shown yet whether the service answers again. `is_running`: its thread has neither come back
-    nor been given up. `waits`: the job has no permit yet, or stands in line for the next one; what it does
-    with a permit in hand may take long.
+    `is_believed` says whether the worker's lease still holds as far as the worker can know. The job's time
+    counts from `start`; before, it stands in line. `is_running`: a thread is at it and was not given up.
+    `is_probing`: nothing has shown yet whether the service answers again. `waits`: the job has no permit yet,
+    or waits for the next one; what it does with a permit in hand may take long.
     """
 
     claim: Claim
     stored: Stored
     is_believed: Callable[[], bool]
+    halt: threading.Event
     deadline: float
+    claimed_at: float = field(default_factory=time.monotonic)
     began: float = field(default_factory=time.monotonic)
+    is_begun: bool = False
+    is_running: bool = False
     is_probing: bool = False
-    is_running: bool = True
     waits: bool = True
-    lost: threading.Event = field(default_factory=threading.Event)
-    halt: threading.Event = field(default_factory=threading.Event)
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    lost: Flag = field(default_factory=Flag)
+    cancelled: Flag = field(default_factory=Flag)
 
     @classmethod
-    def begin(cls, claim: Claim, stored: Stored, is_believed: Callable[[], bool]) -> Work:
+    def begin(
+        cls,
+        claim: Claim,
+        stored: Stored,
+        is_believed: Callable[[], bool],
+        halt: threading.Event | None = None,
+    ) -> Work:
         deadline = time.monotonic() + claim.run_seconds
-        return cls(claim, stored, is_believed, deadline, is_probing=claim.is_probe)
+        halted = threading.Event() if halt is None else halt
+        return cls(claim, stored, is_believed, halted, deadline, is_probing=claim.is_probe)
+
+    def start(self) -> None:
+        """A slot begins with it."""
+        self.began = time.monotonic()
+        self.deadline = self.began + self.claim.run_seconds
+        self.is_begun = self.is_running = True
 
     def check(self) -> None:
         """Raise the reason, if there is one, not to make another call."""

@@ -1,12 +1,15 @@
-"""The worker: claims as many jobs as it has free slots, runs each in a thread, drains when it is told to."""
+"""The worker: claims what its slots can soon run, keeps them busy, drains when it is told to.
+
+Jobs of services with keys are claimed when a slot is free. Jobs without calls end within microseconds, so
+some are claimed ahead and stand in line while those before them run.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -19,9 +22,12 @@ from store.states import Status
 from store.workers import Pulse, Vitals
 from worker.calling import Caller
 from worker.connections import Connections
-from worker.outcomes import given_up
+from worker.outcomes import given_up, returned
+from worker.pace import Pace
 from worker.permits import SOON_SECONDS
+from worker.room import Room
 from worker.running import Runner
+from worker.slots import Slots
 from worker.work import Work
 from worker.writer import Writer
 
@@ -31,28 +37,11 @@ SHORTEST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 1.0
 DRAIN_SECONDS = 20.0
 HALT_SECONDS = 8.0
+LONGEST_IN_LINE_SECONDS = 2.0
+# Results that the database has not taken yet are held too: it may take claims and no results.
+MOST_HELD = 3000
 # A call may come back so long after its job's time; what is later still does not come back at all.
 HUNG_SECONDS = 35.0
-RATE_WINDOW_SECONDS = 60.0
-
-
-class Pace:
-    """How many jobs were settled, in all and per minute."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        self._recent: deque[float] = deque()
-        self._since = time.monotonic()
-
-    def count(self) -> None:
-        self.total += 1
-        self._recent.append(time.monotonic())
-
-    def per_minute(self) -> float:
-        now = time.monotonic()
-        while self._recent and self._recent[0] < now - RATE_WINDOW_SECONDS:
-            self._recent.popleft()
-        return len(self._recent) * 60.0 / min(RATE_WINDOW_SECONDS, max(now - self._since, 1.0))
 
 
 class Worker:
@@ -63,21 +52,21 @@ class Worker:
     ) -> None:
         self._callers = callers
         self._connections = connections
-        self._slots = slots
+        self._slots = Slots(slots, self._work)
         self._key_set = key_set
         self._side_by_side = ThreadPoolExecutor(slots * 2, thread_name_prefix="call")
         self._runner = Runner(callers, self._side_by_side)
+        self._writer: Writer | None = None
         self._pace = Pace()
+        self._room = Room(callers, slots)
         self._changed = threading.Condition()
         self._held: dict[int, Work] = {}
         self._held_at_beat: dict[int, Work] = {}
         self._unknown: dict[int, int] = {}
-        self._running = 0
         self._blocked = 0
-        self._writer: Writer | None = None
         self._due: set[str] = set()
         self._draining = False
-        self._halted = False
+        self._halt = threading.Event()
 
     def run(self, identity: Callable[[], UUID], is_believed: Callable[[], bool], writer: Writer) -> bool:
         """Claim and start jobs until `drain`, then wait until every held job is settled.
@@ -86,14 +75,15 @@ class Worker:
         there are slots, and a new process is needed.
         """
         self._writer = writer
+        self._slots.start()
         pause = SHORTEST_PAUSE_SECONDS
         while self._wait_for_work():
-            if is_believed() and self._claim_round(identity(), is_believed, writer):
+            if is_believed() and self._claim_round(identity(), is_believed):
                 pause = SHORTEST_PAUSE_SECONDS
             else:
                 self._pause(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-        return self._finish() and self._blocked < self._slots
+        return self._finish() and self._blocked < self._slots.count
 
     def drain(self) -> None:
         """Claim nothing more; running jobs may finish."""
@@ -104,9 +94,8 @@ class Worker:
     def halt(self) -> None:
         """Put running jobs back at their next call."""
         with self._changed:
-            self._draining = self._halted = True
-            for work in self._held.values():
-                work.halt.set()
+            self._draining = True
+            self._halt.set()
             self._changed.notify_all()
 
     def vitals(self) -> Vitals:
@@ -138,29 +127,40 @@ class Worker:
             if service in self._callers:
                 self._callers[service].breaker.stop()
         self._give_up_hung()
+        self._give_back_late()
         if pulse.state == "draining":
             self.drain()
 
     def _give_up_hung(self) -> None:
-        """End the jobs whose threads do not come back, and go on without these threads.
+        """End the jobs whose threads do not come back; others take the threads' places.
 
         Looked at with each beat: a database that cannot be beaten to cannot be settled to either.
         """
         now = time.monotonic()
         with self._changed:
             hung = [w for w in self._held.values() if w.is_running and now > w.deadline + HUNG_SECONDS]
-            for work in hung:
-                work.is_running = False
-                self._running -= 1
-                self._blocked += 1
-            self._changed.notify_all()
         for work in hung:
-            log.error("job %d (%s) does not end: its slot is given up", work.claim.id, work.claim.company)
-            if self._writer:
-                self._writer.settle(given_up(work.claim), at_once=True)
-        if self._blocked >= self._slots:
+            if self._ended(work, given_up(work.claim)):
+                log.error("job %d (%s) does not end: its slot is given up", work.claim.id, work.claim.company)
+                with self._changed:
+                    self._blocked += 1
+                self._slots.add()
+        if self._blocked >= self._slots.count:
             log.error("%d threads hang: the worker stops, to be started anew", self._blocked)
             self.drain()
+
+    def _give_back_late(self) -> None:
+        """Leave to others what was claimed ahead when all slots have turned slow."""
+        longest = time.monotonic() - LONGEST_IN_LINE_SECONDS
+        with self._changed:
+            is_late = any(not w.is_begun and w.claimed_at < longest for w in self._held.values())
+        if is_late:
+            self._give_back("its worker had no slot for it")
+
+    def _give_back(self, why: str) -> None:
+        for work in self._slots.take_back():
+            work.start()
+            self._ended(work, returned(work.claim, "shutdown", why))
 
     def woken(self) -> None:
         """Somebody added work: look at every service."""
@@ -174,34 +174,35 @@ class Worker:
             for work in self._held.values():
                 work.lost.set()
 
-    def gone(self, settlement: Settlement, won: bool) -> None:
-        """The writer has decided a settlement: written, or refused by the fence."""
-        if not won:
-            log.warning("lost claim: job %d, claim %d", settlement.id, settlement.claim_no)
-        elif settlement.status is not Status.PENDING:
-            self._pace.count()
+    def gone(self, settlements: Sequence[Settlement], lost: Collection[int]) -> None:
+        """The writer has decided these: written, or refused by the fence because the claim was `lost`."""
+        for settlement in settlements:
+            if settlement.id in lost:
+                log.warning("lost claim: job %d, claim %d", settlement.id, settlement.claim_no)
+        self._pace.count(sum(s.status is not Status.PENDING and s.id not in lost for s in settlements))
         with self._changed:
-            held = self._held.get(settlement.id)
-            if held and held.claim.claim_no == settlement.claim_no:  # else it is ours again already
-                del self._held[settlement.id]
+            for settlement in settlements:
+                held = self._held.get(settlement.id)
+                if held and held.claim.claim_no == settlement.claim_no:  # else it is ours again already
+                    del self._held[settlement.id]
             self._changed.notify_all()
 
     def _wait_for_work(self) -> bool:
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._draining or self._unknown or (self._due and self._running < self._slots)
-            )
+            self._changed.wait_for(lambda: self._draining or self._unknown or self._has_room())
             return not self._draining
 
-    def _claim_round(self, worker: UUID, is_believed: Callable[[], bool], writer: Writer) -> int:
+    def _has_room(self) -> bool:
+        return len(self._held) < MOST_HELD and any(map(self._room.of, self._due))
+
+    def _claim_round(self, worker: UUID, is_believed: Callable[[], bool]) -> int:
         """Claim once for every service that is due; returns how many jobs were started."""
         started = 0
         try:
             self._release_unknown(worker)
             for service in sorted(self._due):
                 works = self._claim(worker, service, is_believed)
-                for work in works:
-                    self._start(work, writer)
+                self._start(works)
                 started += len(works)
         except psycopg.OperationalError as error:
             log.warning("the database is away, nothing is claimed: %s", error)
@@ -223,17 +224,13 @@ class Worker:
                 log.warning("%d jobs that were claimed when a connection broke are given back", released)
 
     def _claim(self, worker: UUID, service: str, is_believed: Callable[[], bool]) -> list[Work]:
-        free = self._slots - self._running
-        if free <= 0:
-            return []
-        permits = self._callers[service].permits
+        caller = self._callers[service]
         with self._changed:
+            free = self._room.of(service)
+            if free <= 0:
+                return []
             self._due.discard(service)  # before the look: what is added from now on says so
-            waiting = sum(
-                work.waits and work.claim.key_id is None  # a test takes none of what the others wait for
-                for work in self._held.values()
-                if work.claim.service == service
-            )
+            waiting = self._waiting(service) if caller.service.needs_key else 0
         may_be_more = True
         try:
             with self._connections() as conn:
@@ -245,9 +242,9 @@ class Worker:
                     n=free,
                     soon_seconds=SOON_SECONDS,
                     waiting=waiting,
-                    tokens=permits.usual_tokens,
-                    locked=permits.locked,
-                    keyless=not self._callers[service].service.needs_key,
+                    tokens=caller.permits.usual_tokens,
+                    locked=caller.permits.locked,
+                    keyless=not caller.service.needs_key,
                 )
                 seen_before = [claim.id for claim in got.claims if claim.claim_no > 1]
                 stored = answers.of_jobs(conn, seen_before) if seen_before else {}
@@ -256,36 +253,53 @@ class Worker:
             if may_be_more:
                 with self._changed:
                     self._due.add(service)
-        return [Work.begin(claim, stored.get(claim.id, {}), is_believed) for claim in got.claims]
+        return [Work.begin(claim, stored.get(claim.id, {}), is_believed, self._halt) for claim in got.claims]
 
-    def _start(self, work: Work, writer: Writer) -> None:
+    def _waiting(self, service: str) -> int:
+        """The jobs without a permit; a test of a key takes none of what the others wait for."""
+        held = (work for work in self._held.values() if work.claim.service == service)
+        return sum(work.waits and work.claim.key_id is None for work in held)
+
+    def _start(self, works: Sequence[Work]) -> None:
         with self._changed:
-            self._held[work.claim.id] = work
-            self._running += 1
-            if self._halted:
-                work.halt.set()
-        # A thread of its own that nobody waits for: a parser that never ends must not keep the process.
-        threading.Thread(target=self._work, args=(work, writer), name="job", daemon=True).start()
+            for work in works:
+                self._held[work.claim.id] = work
+                self._room.take(work.claim.service)
+        self._slots.put(works)
 
-    def _work(self, work: Work, writer: Writer) -> None:
+    def _work(self, work: Work) -> bool:
+        work.start()
         settlement = self._runner.run(work)
+        if self._ended(work, settlement):
+            return True
+        with self._changed:  # it hung, and was given up
+            self._blocked -= 1
+        return False
+
+    def _ended(self, work: Work, settlement: Settlement) -> bool:
+        """False: the work was given up before it ended."""
         work.waits = False
         with self._changed:
             if not work.is_running:
-                self._blocked -= 1
-                return
+                return False
             work.is_running = False
-            self._running -= 1
-            self._changed.notify_all()
-        writer.settle(settlement, at_once=self._running == 0)
+            self._room.end(work.claim.service)
+            at_once = self._room.is_idle
+            if self._has_room():
+                self._changed.notify_all()
+        assert self._writer  # noqa: S101 - there before the first work
+        self._writer.settle(settlement, at_once=at_once)
+        return True
 
     def _pause(self, seconds: float) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._draining, seconds)
 
     def _finish(self) -> bool:
+        self._give_back("the worker is stopping")
+        self._slots.stop()
         with self._changed:
-            self._changed.wait_for(lambda: self._halted or not self._held, DRAIN_SECONDS)
+            self._changed.wait_for(lambda: self._halt.is_set() or not self._held, DRAIN_SECONDS)
             if self._held:
                 self.halt()
             finished = self._changed.wait_for(lambda: not self._held, HALT_SECONDS)

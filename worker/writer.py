@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 ANSWER_SECONDS = 0.05
 SETTLE_SECONDS = 0.25
 IDLE_SETTLE_SECONDS = 0.1
-MAX_GROUP = 200
+MAX_GROUP = 250
 AWAY_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 # What a row is at fault for, and no waiting mends. psycopg counts the limits of Postgres as operational.
@@ -54,12 +54,21 @@ class Group:
     def __bool__(self) -> bool:
         return bool(self.answers or self.calls or self.settlements)
 
-    def due_within(self, seconds: float) -> None:
-        self.due_at = min(self.due_at, time.monotonic() + seconds)
+    @property
+    def is_full(self) -> bool:
+        return len(self.settlements) + len(self.answers) >= MAX_GROUP
+
+    def due_within(self, seconds: float) -> bool:
+        """Whether that moves when it must go: the writer sleeps until then."""
+        due_at = time.monotonic() + seconds
+        if due_at < self.due_at:
+            self.due_at = due_at
+            return True
+        return self.is_full
 
 
-# Told of a settlement: whether it was written, or refused by the fence.
-Gone = Callable[[Settlement, bool], None]
+# Told of settlements, and which of them (job ids) were refused by the fence.
+Gone = Callable[[Sequence[Settlement], Collection[int]], None]
 
 
 class Writer:
@@ -78,23 +87,23 @@ class Writer:
         with self._changed:
             self._group.answers.append(answer)
             self._group.kept.append(kept)
-            self._group.due_within(ANSWER_SECONDS)
-            self._changed.notify()
+            if self._group.due_within(ANSWER_SECONDS):
+                self._changed.notify()
         return kept
 
     def log(self, call: Call) -> None:
         """Log a call with the next group."""
         with self._changed:
             self._group.calls.append(call)
-            self._group.due_within(SETTLE_SECONDS)
-            self._changed.notify()
+            if self._group.due_within(SETTLE_SECONDS):
+                self._changed.notify()
 
     def settle(self, settlement: Settlement, *, at_once: bool) -> None:
         """Write back how a job ended, or that it goes back; `at_once` when nothing else is going on."""
         with self._changed:
             self._group.settlements.append(settlement)
-            self._group.due_within(IDLE_SETTLE_SECONDS if at_once else SETTLE_SECONDS)
-            self._changed.notify()
+            if self._group.due_within(IDLE_SETTLE_SECONDS if at_once else SETTLE_SECONDS):
+                self._changed.notify()
 
     def abandon(self) -> None:
         """Give up on a database that is away; what waits here runs again elsewhere."""
@@ -116,8 +125,7 @@ class Writer:
         with self._changed:
             while not self._stopped:
                 pause = self._group.due_at - time.monotonic()
-                full = len(self._group.settlements) + len(self._group.answers) >= MAX_GROUP
-                if self._group and (pause <= 0 or full):
+                if self._group and (pause <= 0 or self._group.is_full):
                     break
                 self._changed.wait(min(pause, 3600.0))
             group, self._group = self._group, Group()
@@ -152,8 +160,7 @@ class Writer:
             lost = _one_by_one(conn, group, again)
         for kept in group.kept:
             kept.set()
-        for settlement in group.settlements:
-            gone(settlement, settlement.id not in lost)
+        gone(group.settlements, lost)
 
 
 def _one_by_one(conn: psycopg.Connection, group: Group, again: bool) -> set[int]:

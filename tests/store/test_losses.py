@@ -110,12 +110,14 @@ def test_without_a_look_at_other_deaths_a_storm_would_fail_some(
     """Shows that the test above would see it."""
     a_list(conn, 200)
     six = crew(1, 6)
-    for step in range(240):
+    for step in range(1_200):  # pauses and turns are random: it takes more or less long
         conn.execute("UPDATE worker SET lost_unsuspected = false WHERE lost_unsuspected")
         six.step(ends=0.08)
         if step % 2:
             six.kill(six.chance.choice(list(six.alive)))
-    assert six.count("status = 'failed'") > 0
+        if six.count("status = 'failed'"):
+            return
+    pytest.fail("no job has failed")
 
 
 @pytest.mark.parametrize("poison", [1, 3])

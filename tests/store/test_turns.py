@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from store import claims, database, keys, ledger
+from store import answers, calls, claims, database, keys, ledger
 from store.claims import Claim, Settlement
 from store.workers import Identity
 
@@ -364,3 +364,23 @@ def test_a_list_of_ten_beside_a_hundred_thousand_starts_within_two_seconds(
             one.result(10)
     print(f"the small list started after {begun[small] - joined:.2f} s")  # pytest -rP shows it
     assert begun[small] - joined < 2.0
+
+
+def test_a_settle_finds_its_jobs_by_their_ids_even_when_no_job_was_in_progress_at_the_last_analyze(
+    dsn: str, a_key: A, a_list: A, a_worker: AWorker, take: Take, settlement: Callable[..., Settlement]
+) -> None:
+    """Over the index of held jobs it would compare each row given with each job in progress."""
+    with database.connect(dsn, "test") as conn:
+        a_key(conn)
+        a_list(conn, 20_000)
+        conn.execute("ANALYZE")
+        given = claims.columns([settlement(one) for one in take(conn, a_worker(conn), 20)])
+        plan = plan_of(
+            conn, claims.SETTLE, given | answers.columns([]) | calls.columns([], 0.0) | {"again": False}
+        )
+    assert {
+        (node["Node Type"], node["Index Name"]) for node in plan if "job" in node.get("Index Name", "")
+    } == {("Index Scan", "job_pkey")}
+    assert not [
+        node for node in plan if (node["Node Type"], node.get("Relation Name")) == ("Seq Scan", "job")
+    ]

@@ -155,7 +155,7 @@ def a_work(a_claim: Callable[..., Claim]) -> Callable[..., Work]:
     """`a_work(stored={…}, is_believed=…, **claim)`: a job in a slot's hands."""
 
     def make(*, stored: Any = None, is_believed: Callable[[], bool] = lambda: True, **claim: Any) -> Work:
-        return Work.begin(a_claim(**claim), stored or {}, is_believed)
+        return Work.begin(a_claim(**claim), stored or {}, is_believed, threading.Event())
 
     return make
 

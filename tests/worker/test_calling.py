@@ -62,7 +62,7 @@ def work(db: psycopg.Connection, a_list: Callable[..., int]) -> Work:
     a_list(db, 1)
     who = Identity(uuid4(), "test", "test", 1, "0", None, ["registry"], 1)
     workers.register(db, who, 30.0)
-    return Work.begin(_claimed(db, who), {}, lambda: True)
+    return Work.begin(_claimed(db, who), {}, lambda: True, threading.Event())
 
 
 def _claimed(db: psycopg.Connection, who: Identity) -> claims.Claim:

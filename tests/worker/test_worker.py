@@ -401,7 +401,7 @@ def test_a_parser_that_hangs_costs_its_job_and_no_slot(
         until(lambda: _done(db) == 8)  # both slots work on
         parsed.set()
         until(lambda: db.execute("SELECT blocked FROM worker").fetchone() == (0,))
-        assert parts.worker._running == 0  # its slot had been given up once, and is not given up twice
+        until(lambda: parts.worker._room.is_idle)  # its slot had been given up once, and is not given up twice
         assert parts.thread.is_alive()
     assert _jobs(db)[0][:3] == ("failed", "too_slow", 1)
     assert "job 1 (00000001) does not end" in caplog.text
@@ -505,9 +505,9 @@ def test_a_job_is_no_loss_of_ours_that_was_settled_and_claimed_again_meanwhile(
     worker._held[7] = after
     worker.heard(Pulse("running", 0, {}, frozenset(), (), False, False))
     assert (before.lost.is_set(), after.lost.is_set()) == (True, False)
-    worker.gone(_put_back(before.claim), True)
+    worker.gone([_put_back(before.claim)], ())
     assert worker._held == {7: after}
-    worker.gone(_put_back(after.claim), True)
+    worker.gone([_put_back(after.claim)], ())
     assert worker._held == {}
 
 
@@ -686,7 +686,7 @@ def test_an_answer_that_was_cut_off_with_its_worker_is_used_by_the_next_one(
         until(lambda: not parts.heartbeat.is_believed())
         gate.set()
         with a_worker(dsn, two_calls, url, beat=0.1):
-            until(lambda: [row[4] for row in _jobs(db) if row[0] == "in_progress"] == [2, 2])
+            until(lambda: [row[4] > 1 for row in _jobs(db) if row[0] == "in_progress"] == [True] * 2)
             assert db.execute("SELECT count(*) FROM answer").fetchone() == (0,)
             proxy.mend()
             until(lambda: _done(db) == 2)

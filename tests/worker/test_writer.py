@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -33,8 +33,9 @@ class Told:
         self.won: list[int] = []
         self.lost: list[int] = []
 
-    def __call__(self, settlement: Settlement, won: bool) -> None:
-        (self.won if won else self.lost).append(settlement.id)
+    def __call__(self, settlements: Sequence[Settlement], lost: Collection[int]) -> None:
+        for settlement in settlements:
+            (self.lost if settlement.id in lost else self.won).append(settlement.id)
 
 
 @pytest.fixture
