@@ -1,4 +1,4 @@
-"""Small UK accounts in iXBRL, made up: as large as a small company's usually are, each its own figures."""
+"""Small UK accounts in iXBRL, made up: of the mean size and number of facts of those in a daily archive."""
 
 from __future__ import annotations
 
@@ -50,11 +50,12 @@ ROW = (
     'name="core:{tag}" unitRef="GBP" decimals="0" '
     'format="ixt:num-dot-decimal">{before:,}</ix:nonFraction></td></tr>\n'
 )
-NOTE = "<p>Note {n}. {words}</p>\n"
-WORDS = (
-    "The accounts are prepared under the historical cost convention and in accordance with the standard. " * 3
+NOTE = (
+    '<div class="note" style="margin-top: 6pt"><p style="font-family: Arial; font-size: 9pt">'
+    '<span style="font-weight: bold">{n}.</span> <span style="color: #000000">{words}</span></p></div>\n'
 )
-NOTES = 20
+WORDS = "These accounts were made up for a benchmark, and no company stands behind them. " * 2
+NOTES = 200
 
 
 def figures(n: int) -> Mapping[str, int]:

@@ -401,7 +401,7 @@ def test_a_parser_that_hangs_costs_its_job_and_no_slot(
         until(lambda: _done(db) == 8)  # both slots work on
         parsed.set()
         until(lambda: db.execute("SELECT blocked FROM worker").fetchone() == (0,))
-        until(lambda: parts.worker._room.is_idle)  # its slot had been given up once, and is not given up twice
+        until(lambda: parts.worker._room.is_idle)  # its slot was given up once, not twice
         assert parts.thread.is_alive()
     assert _jobs(db)[0][:3] == ("failed", "too_slow", 1)
     assert "job 1 (00000001) does not end" in caplog.text
