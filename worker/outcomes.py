@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import Any, assert_never
 
 from services.causes import CAUSES, Fault
-from services.extraction import Empty, Failed, Fields, Result, Value
+from services.extraction import Empty, Failed, Fields, Result, Source, Value
 from store.claims import Claim, Settlement
 from store.cleaning import Unstorable, to_json
 from store.states import Outcome, Status
 
+SOURCE_PARTS = tuple(part.name for part in fields(Source))
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 300.0
 # Whoever failed so often while the service answered others may be at fault itself, also when it is a probe.
@@ -106,7 +107,7 @@ def _done(claim: Claim, fields: Fields) -> Settlement:
     is_complete = all(name in there for name in claim.required)
     stored: dict[str, Any] = {
         "values": there,
-        "sources": {name: _source(value) for name, value in wanted.items() if value.source},
+        "sources": {name: _source(value.source) for name, value in wanted.items() if value.source},
         "flags": {name: value.flags for name, value in wanted.items() if value.flags},
     }
     if fields.flags:
@@ -119,9 +120,6 @@ def _done(claim: Claim, fields: Fields) -> Settlement:
     return Settlement(claim.id, claim.worker, claim.claim_no, Status.DONE, outcome, result=text)
 
 
-def _source(value: Value) -> dict[str, Any]:
-    return (
-        {name: part for name, part in asdict(value.source).items() if part is not None}
-        if value.source
-        else {}
-    )
+def _source(source: Source) -> dict[str, Any]:
+    parts = ((name, getattr(source, name)) for name in SOURCE_PARTS)
+    return {name: part for name, part in parts if part is not None}
