@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, assert_never
 
 from services.causes import CAUSES, Fault
-from services.extraction import Empty, Failed, Fields, Result, Source, Value
+from services.extraction import Empty, Failed, Fields, Result, Source
 from store.claims import Claim, Settlement
 from store.cleaning import Unstorable, to_json
 from store.states import Outcome, Status
