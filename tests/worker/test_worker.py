@@ -679,7 +679,7 @@ def test_an_answer_that_was_cut_off_with_its_worker_is_used_by_the_next_one(
     monkeypatch.setattr(connections, "LONGEST_WAIT_SECONDS", 0.2)
     for one in (module, permits):  # the next worker stands in line for long
         monkeypatch.setattr(one, "SOON_SECONDS", 6.0)
-    a_key(db, "2/8s")
+    a_key(db, "2/6s")
     a_list(db, 2)
     gate = register.hold("/first")
     with a_worker(proxy.url, two_calls, url, lease=0.6, beat=0.1) as parts:
@@ -691,7 +691,7 @@ def test_an_answer_that_was_cut_off_with_its_worker_is_used_by_the_next_one(
             until(lambda: [row[4] for row in _jobs(db) if row[0] == "in_progress"] == [2, 2])
             assert db.execute("SELECT count(*) FROM answer").fetchone() == (0,)
             proxy.mend()
-            until(lambda: _done(db) == 2)
+            until(lambda: _done(db) == 2, 30.0)
     assert sorted(register.paths) == [
         f"/{call}/{number:08}" for call in ("first", "second") for number in (1, 2)
     ]
