@@ -55,7 +55,7 @@ NOTE = (
     '<span style="font-weight: bold">{n}.</span> <span style="color: #000000">{words}</span></p></div>\n'
 )
 WORDS = "These accounts were made up for a benchmark, and no company stands behind them. " * 2
-NOTES = 200
+NOTES = 245
 
 
 def figures(n: int) -> Mapping[str, int]:
