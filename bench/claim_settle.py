@@ -80,12 +80,16 @@ def _pgbench(url: str) -> None:
 def _script() -> str:
     """Our statements. What a claim brings comes back as one row of arrays: pgbench keeps one row only."""
     changes, _, brings = claims.CLAIM.rpartition("SELECT room.jobs AS room,")
-    columns, _, source = brings.partition("FROM")
+    columns, _, source = brings.partition("\nFROM ")
     arrays = ["array_agg(c.id) AS of_id", "array_agg(c.claim_no) AS of_claim_no"]
-    arrays += [f"array_agg({column}) AS brought_{n}" for n, column in enumerate(columns.split(","))]
+    arrays += [f"array_agg({column}) AS brought_{n}" for n, column in enumerate(_unnamed(columns))]
     settle = re.sub(r"%\((\w+)\)b", r"%(of_\1)s", claims.SETTLE)
     claim = f"{changes} SELECT {', '.join(arrays)} FROM {source}"
     return f"{_for_pgbench(claim)} \\gset\n{_for_pgbench(settle)};\n"
+
+
+def _unnamed(columns: str) -> list[str]:
+    return [column.partition(" AS ")[0] for column in columns.split(",")]
 
 
 def _for_pgbench(statement: str) -> str:
@@ -95,7 +99,7 @@ def _for_pgbench(statement: str) -> str:
 
 def _values(worker: UUID) -> dict[str, str]:
     """Every parameter as pgbench sends it: the text that Postgres reads."""
-    asked = {"worker": str(worker), "service": filler.FILLER.name, "n": str(BATCH), "soon": "2.0"}
+    asked = {"worker": str(worker), "service": filler.FILLER.name, "n": str(BATCH), "soon": "2"}
     columns = claims.columns([_settlement(0, worker, 0)] * BATCH)
     dumpers = Transformer()
     of = {
@@ -104,7 +108,7 @@ def _values(worker: UUID) -> dict[str, str]:
     }
     return (
         asked
-        | {"locked": "{}", "keyless": "true"}
+        | {"locked": "{}", "keyless": "true", "waiting": "0", "tokens": "0", "again": "false"}
         | {name: bytes(v or b"").decode() for name, v in of.items()}
     )
 
