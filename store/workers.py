@@ -38,7 +38,7 @@ gone AS MATERIALIZED (  -- skips a row that is locked: its worker beats, or some
     SELECT w.id FROM worker w
     WHERE w.state IN ('running', 'draining') AND w.id <> %(id)s AND (
         w.lease_until <= clock_timestamp()
-        OR w.seen_at < clock_timestamp() - interval '1.5 seconds'
+        OR w.seen_at < clock_timestamp() - interval '1 second'
            AND w.seen_at > pg_postmaster_start_time() + interval '5 seconds'
            AND w.backend_pid IS NOT NULL
            AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid = w.backend_pid

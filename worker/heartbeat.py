@@ -114,6 +114,7 @@ class Heartbeat:
         self._believed_until = asked_at + self._lease_seconds
         if pulse.recovered:
             log.warning("%d jobs of lost workers run again", pulse.recovered)
+            self._woken()  # they are due now, which this beat has not seen yet
         if pulse.moves_wait:
             tally.fold(conn)
         if pulse.list_ended:

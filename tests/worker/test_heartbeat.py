@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -167,6 +168,20 @@ def test_new_work_is_heard_at_once(
             db.execute(jobs.WAKE)
             until(lambda times=times: ears.woken == times, 0.5)
     assert len(ears.pulses) == 1
+
+
+def test_jobs_that_a_beat_recovers_are_claimed_at_once(
+    dsn: str,
+    beating: Beating,
+    ears: Ears,
+    until: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the beat frees it has not seen as due."""
+    real = workers.tick
+    monkeypatch.setattr(workers, "tick", lambda *these, **more: replace(real(*these, **more), recovered=1))
+    with beating(dsn, every=60.0):
+        until(lambda: ears.woken == 1, 2.0)
 
 
 def test_a_notification_that_comes_with_the_answer_to_a_beat_is_heard(
