@@ -392,3 +392,11 @@ def test_an_operator_shortens_the_rest_of_a_service_and_nobody_else_may(
     assert found == (True, True)  # one job tries first
     assert "Nothing was changed" in notices(operator, post(operator, path))
     assert post(operator, "/keys/services/none/try").status_code == 404
+
+
+def test_no_form_offers_a_service_that_is_read_without_a_key(sign_in: Callable[[str], FlaskClient]) -> None:
+    administrator = sign_in("administrator")
+    for path in ("/keys/new", "/keys/several"):
+        page = administrator.get(path).text
+        assert "Companies House" in page
+        assert "Filings on disk" not in page

@@ -20,7 +20,7 @@ from webapp.database import page_connection
 from webapp.formats import counted
 from webapp.key_defaults import default_account, usual_limits, wrong_with
 from webapp.key_lines import BadLines, KeyLine, read
-from webapp.pages.keys import ONE, a_name, found, given_limits, stripped, vault
+from webapp.pages.keys import KEYED, ONE, a_name, found, given_limits, stripped, vault
 from webapp.panels.polling import render_page
 
 blueprint = Blueprint("key_secrets", __name__)
@@ -33,7 +33,7 @@ class Rotate(FlaskForm):  # type: ignore[misc]
 class SeveralKeys(FlaskForm):  # type: ignore[misc]
     """`lines` hold secrets: no answer has them, whatever is wrong."""
 
-    service = SelectField("Service", choices=[SelectChoice(one.name, one.title) for one in SERVICES.values()])
+    service = SelectField("Service", choices=[SelectChoice(one.name, one.title) for one in KEYED])
     lines = TextAreaField("Keys, one per line", filters=[lambda text: text or ""])
     limits = StringField("Limits", filters=[stripped])
     account = StringField("Account", a_name(), filters=[stripped])
@@ -138,4 +138,4 @@ def _add_all(form: SeveralKeys, lines: list[KeyLine]) -> int:
 
 def _several_page(form: SeveralKeys) -> str:
     form.lines.data = ""  # what was pasted is not given back
-    return render_page("keys/several.html", "keys.several", form=form, services=SERVICES.values())
+    return render_page("keys/several.html", "keys.several", form=form, services=KEYED)
