@@ -67,8 +67,8 @@ class Heartbeat:
 
     def stop(self) -> None:
         """Beat no more and leave."""
+        os.write(self._wake_write, b"x")  # first: once told to stop, the thread closes the other end of this
         self._stop.set()
-        os.write(self._wake_write, b"x")
 
     def run(self) -> None:
         """Beat until `stop`, over as many connections as it takes."""

@@ -31,6 +31,7 @@ class Ears:
         self.beaten_at: list[float] = []
         self.woken = 0
         self.lost = 0
+        self.thread = threading.current_thread()
 
     def hear(self, pulse: Pulse) -> None:
         self.pulses.append(pulse)
@@ -66,7 +67,7 @@ def beating(ears: Ears, alongside: Alongside) -> Callable[..., AbstractContextMa
             woken=ears.wake,
             lost=ears.lose,
         )
-        with alongside(heartbeat.run, heartbeat.stop):
+        with alongside(heartbeat.run, heartbeat.stop) as ears.thread:
             yield heartbeat
 
     return start
@@ -263,3 +264,20 @@ def test_it_stops_while_the_database_is_away(
         until(lambda: "the database is away" in caplog.text)
         began = time.monotonic()
     assert time.monotonic() - began < 2.0
+
+
+def test_a_thread_that_leaves_the_moment_it_is_told_to_stop_does_no_harm(
+    proxy: Any,
+    beating: Beating,
+    ears: Ears,
+    until: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with beating(proxy.url) as heartbeat:
+        until(lambda: ears.pulses)
+        proxy.cut()
+        until(lambda: "the database is away" in caplog.text)
+        told = heartbeat._stop.set
+        monkeypatch.setattr(heartbeat._stop, "set", lambda: (told(), ears.thread.join(5)))
+    assert not ears.thread.is_alive()
