@@ -95,7 +95,7 @@ def checked(fields: Fields, wanted: Sequence[Column]) -> Fields:
     One that cannot be is None and keeps its source and flags, with one flag more: of `BAD_VALUE`, or
     `other_unit`. Nothing but blanks is missing without a flag.
     """
-    return replace(fields, values=dict(_checked(fields.values, wanted)))
+    return Fields(dict(_checked(fields.values, wanted)), fields.flags)
 
 
 def _checked(values: Mapping[str, Value], wanted: Sequence[Column]) -> Iterator[tuple[str, Value]]:
@@ -116,7 +116,7 @@ def _clean(value: Value, column: Column) -> Value:
     unit = value.source.unit if value.source else _printed_unit(value.value, column.kind)
     if column.unit and unit and unit != column.unit:
         return replace(value, value=None, flags=(*value.flags, OTHER_UNIT))
-    return value if cleaned is value.value else replace(value, value=cleaned)
+    return value if cleaned is value.value else Value(cleaned, value.source, value.flags)
 
 
 def _text(value: Any) -> Scalar:

@@ -47,17 +47,18 @@ def _json(value: Any) -> str:
     match value:
         case str():
             return encode_basestring(text(value))
+        case dict():
+            return "{" + ",".join(f"{_json(str(name))}:{_json(item)}" for name, item in value.items()) + "}"
         case None | bool():
             return json.dumps(value)
         case int() | Decimal():
             return _number(Decimal(value))
         case date():
             return f'"{value.isoformat()}"'
-        case Mapping():
-            pairs = [f"{_json(str(name))}:{_json(item)}" for name, item in value.items()]
-            return "{" + ",".join(pairs) + "}"
         case list() | tuple():
             return "[" + ",".join(map(_json, value)) + "]"
+        case Mapping():
+            return _json(dict(value))
         case _:
             raise Unstorable(
                 f"{value!r:.80} is a {type(value).__name__}; text, whole or decimal number expected"

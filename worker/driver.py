@@ -7,7 +7,6 @@ that catches everything cannot swallow it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, wait
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -49,7 +48,8 @@ class Driver:
     read: Open
     executor: Executor
     reading: Reading = nullcontext
-    _seen: Counter[bytes] = field(default_factory=Counter)
+    _seen: dict[bytes, int] = field(default_factory=dict)
+    _calls: int = 0
     _bytes: int = 0
 
     def run(self, extraction: Extraction) -> Result:
@@ -71,9 +71,10 @@ class Driver:
                     return _checked(end.value)
                 del given  # a body of some MB is not kept until the next has come
                 answer = self._answer(asked)
-        finally:
-            with suppress(Exception):  # open only if it is to end here; why must not be hidden on its way out
+        except BaseException:
+            with suppress(Exception):  # why it is to end here must not be hidden on its way out
                 extraction.close()
+            raise
 
     def _answer(self, asked: Any) -> Answer | CallFailed | bytes | list[Answer | CallFailed]:
         match asked:
@@ -124,10 +125,11 @@ class Driver:
     def _occurrence(self, call: Any) -> int:
         if not isinstance(call, Get):
             raise BadExtractor(f"extract() yielded {call!r:.80}; it may yield calls and lists of calls")
-        if self._seen.total() == MAX_CALLS:
+        if self._calls == MAX_CALLS:
             raise TooMuch(f"more than {MAX_CALLS} calls for one company")
-        self._seen[call.fingerprint] += 1
-        return self._seen[call.fingerprint]
+        self._calls += 1
+        occurrence = self._seen[call.fingerprint] = self._seen.get(call.fingerprint, 0) + 1
+        return occurrence
 
     def _count(self, size: int) -> None:
         self._bytes += size

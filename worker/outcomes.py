@@ -121,5 +121,4 @@ def _done(claim: Claim, fields: Fields) -> Settlement:
 
 
 def _source(source: Source) -> dict[str, Any]:
-    parts = ((name, getattr(source, name)) for name in SOURCE_PARTS)
-    return {name: part for name, part in parts if part is not None}
+    return {name: part for name in SOURCE_PARTS if (part := getattr(source, name)) is not None}

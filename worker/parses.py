@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
 from services.extraction import Answer
@@ -28,15 +28,15 @@ class Parses:
         self._turns = threading.BoundedSemaphore(at_once)
         self._most_checks = round(longest_wait_seconds / CHECK_SECONDS)
 
-    @contextmanager
-    def turn(self, given: Any, check: Callable[[], None]) -> Iterator[None]:
+    def turn(self, given: Any, check: Callable[[], None]) -> AbstractContextManager[None]:
         """The body reads what is `given`: an answer, several, or none. Small ones need no turn.
 
         `check` is called while others read and raises what ends the waiting.
         """
-        if _bytes(given) < LARGE_BYTES:
-            yield
-            return
+        return nullcontext() if _bytes(given) < LARGE_BYTES else self._turn(check)
+
+    @contextmanager
+    def _turn(self, check: Callable[[], None]) -> Iterator[None]:
         has_turn = self._wait(check)
         try:
             yield

@@ -9,29 +9,34 @@ from worker.calling import Caller
 
 AHEAD_SECONDS = 0.25
 MOST_AHEAD = 1000
+NEWEST_COUNTS = 0.2
 
 
 class Ahead:
-    """How many jobs that make no calls may wait in line: as many as lately ended in a quarter of a second.
+    """How many jobs that make no calls may wait in line: as many as the slots end in a quarter of a second.
 
-    More would be jobs that another worker could have begun; fewer, and slots wait for claims. Jobs that call
-    wait for permits and are not claimed ahead at all.
+    By how long the last ones took. More would be jobs that another worker could have begun; fewer, and slots
+    wait for claims. Jobs that call wait for permits and are not claimed ahead at all.
     """
 
-    def __init__(self) -> None:
-        self.ended = 0
-        self._before = 0
-        self._since = time.monotonic()
-        self._allowed = 0
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._seconds_each: float | None = None
+
+    def ended(self, seconds: float) -> None:
+        """A job has taken so long."""
+        before = seconds if self._seconds_each is None else self._seconds_each
+        self._seconds_each = before + NEWEST_COUNTS * (seconds - before)
+
+    def forget(self) -> None:
+        """Jobs take longer than they did: none ahead until one of them has ended."""
+        self._seconds_each = None
 
     def allowed(self) -> int:
         """At most 1,000: two batches."""
-        now = time.monotonic()
-        if now - self._since >= AHEAD_SECONDS:
-            per_second = (self.ended - self._before) / (now - self._since)
-            self._allowed = min(MOST_AHEAD, int(per_second * AHEAD_SECONDS))
-            self._since, self._before = now, self.ended
-        return self._allowed
+        if self._seconds_each is None:
+            return 0
+        return int(min(MOST_AHEAD, AHEAD_SECONDS * self._slots / max(self._seconds_each, 1e-6)))
 
 
 class Room:
@@ -44,7 +49,7 @@ class Room:
     def __init__(self, callers: Mapping[str, Caller], slots: int) -> None:
         self._callers = callers
         self._slots = slots
-        self._ahead = Ahead()
+        self._ahead = Ahead(slots)
         self._with_calls = 0
         self._without_calls = 0
 
@@ -69,13 +74,22 @@ class Room:
         else:
             self._without_calls += 1
 
-    def end(self, service: str) -> None:
-        """A job has ended, or goes back unbegun."""
+    def end(self, service: str, seconds: float) -> None:
+        """A job has ended after so long in its slot."""
+        self.give_back(service)
+        if not self.needs_key(service):
+            self._ahead.ended(seconds)
+
+    def give_back(self, service: str) -> None:
+        """A job goes back unbegun."""
         if self.needs_key(service):
             self._with_calls -= 1
         else:
             self._without_calls -= 1
-            self._ahead.ended += 1
+
+    def slowed(self) -> None:
+        """Jobs in line have waited too long: what was claimed ahead goes by a pace that is over."""
+        self._ahead.forget()
 
     @property
     def is_idle(self) -> bool:

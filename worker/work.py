@@ -29,24 +29,9 @@ class PutBack(Stopped):
         self.message = message
 
 
-class Flag:
-    """An event that nobody waits for: lighter, since each work has its own."""
-
-    __slots__ = ("_is_set",)
-
-    def __init__(self) -> None:
-        self._is_set = False
-
-    def set(self) -> None:
-        self._is_set = True
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-
 @dataclass(slots=True)
 class Work:
-    """One claim and what was kept for its job. `lost` and `cancelled` are set from other threads, and so is
+    """One claim and what was kept for its job. `is_lost` and `is_cancelled` are set from other threads, and so is
     `halt`, for all works of a worker at once.
 
     `is_believed` says whether the worker's lease still holds as far as the worker can know. The job's time
@@ -66,8 +51,8 @@ class Work:
     is_running: bool = False
     is_probing: bool = False
     waits: bool = True
-    lost: Flag = field(default_factory=Flag)
-    cancelled: Flag = field(default_factory=Flag)
+    is_lost: bool = False
+    is_cancelled: bool = False
 
     @classmethod
     def begin(
@@ -89,11 +74,11 @@ class Work:
 
     def check(self) -> None:
         """Raise the reason, if there is one, not to make another call."""
-        if self.lost.is_set() or not self.is_believed():
+        if self.is_lost or not self.is_believed():
             raise ClaimLost
         if self.halt.is_set():
             raise PutBack("shutdown", "the worker is stopping")
-        if self.cancelled.is_set():
+        if self.is_cancelled:
             raise PutBack("list_cancelled", "its list was cancelled while it ran")
         if time.monotonic() > self.deadline:
             raise OutOfTime

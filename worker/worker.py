@@ -118,9 +118,9 @@ class Worker:
             self._due |= set(pulse.due)
             for job, work in self._held_at_beat.items():
                 if pulse.held.get(job) != work.claim.claim_no:
-                    work.lost.set()
+                    work.is_lost = True
                 elif job in pulse.cancelled:
-                    work.cancelled.set()
+                    work.is_cancelled = True
             self._unknown = {job: no for job, no in pulse.held.items() if job not in self._held}
             self._changed.notify_all()
         for service in pulse.stopped:
@@ -154,13 +154,16 @@ class Worker:
         longest = time.monotonic() - LONGEST_IN_LINE_SECONDS
         with self._changed:
             is_late = any(not w.is_begun and w.claimed_at < longest for w in self._held.values())
+            if is_late:
+                self._room.slowed()
         if is_late:
             self._give_back("its worker had no slot for it")
 
     def _give_back(self, why: str) -> None:
         for work in self._slots.take_back():
-            work.start()
-            self._ended(work, returned(work.claim, "shutdown", why))
+            with self._changed:
+                self._room.give_back(work.claim.service)
+            self._settle(work, returned(work.claim, "shutdown", why))
 
     def woken(self) -> None:
         """Somebody added work: look at every service."""
@@ -172,7 +175,7 @@ class Worker:
         """The worker was declared lost: all its claims are others' now."""
         with self._changed:
             for work in self._held.values():
-                work.lost.set()
+                work.is_lost = True
 
     def gone(self, settlements: Sequence[Settlement], lost: Collection[int]) -> None:
         """The writer has decided these: written, or refused by the fence because the claim was `lost`."""
@@ -278,18 +281,20 @@ class Worker:
 
     def _ended(self, work: Work, settlement: Settlement) -> bool:
         """False: the work was given up before it ended."""
-        work.waits = False
         with self._changed:
             if not work.is_running:
                 return False
             work.is_running = False
-            self._room.end(work.claim.service)
-            at_once = self._room.is_idle
+            self._room.end(work.claim.service, time.monotonic() - work.began)
             if self._has_room():
                 self._changed.notify_all()
-        assert self._writer  # noqa: S101 - there before the first work
-        self._writer.settle(settlement, at_once=at_once)
+        self._settle(work, settlement)
         return True
+
+    def _settle(self, work: Work, settlement: Settlement) -> None:
+        work.waits = False
+        assert self._writer  # noqa: S101 - there before the first work
+        self._writer.settle(settlement, at_once=self._room.is_idle)
 
     def _pause(self, seconds: float) -> None:
         with self._changed:

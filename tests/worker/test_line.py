@@ -54,6 +54,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """`ahead[0]`: how many may be claimed ahead, as if the worker had been so fast lately."""
     allowed = [20]
     monkeypatch.setattr(Ahead, "allowed", lambda _self: allowed[0])
+    monkeypatch.setattr(Ahead, "forget", lambda _self: allowed.__setitem__(0, 0))
     return allowed
 
 
@@ -89,21 +90,20 @@ def test_jobs_without_calls_are_claimed_in_batches_and_all_end(
     assert tally.check(db) == []
 
 
-def test_a_worker_claims_ahead_what_it_lately_did_in_a_quarter_of_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    ahead = Ahead()
-    for seconds, ended, allowed in (
-        (0.5, 100, 50),
-        (0.25, 1000, MOST_AHEAD),
-        (0.1, 0, MOST_AHEAD),
-        (9, 0, 0),
-    ):
-        clock[0] += seconds
-        ahead.ended += ended
-        assert ahead.allowed() == allowed
+def test_a_worker_claims_ahead_what_its_slots_end_in_a_quarter_of_a_second() -> None:
+    ahead = Ahead(slots=2)
+    assert ahead.allowed() == 0
+    ahead.ended(0.01)
+    assert ahead.allowed() == 50
+    for _ in range(50):
+        ahead.ended(0.0001)
+    assert ahead.allowed() == MOST_AHEAD
+    for _ in range(50):
+        ahead.ended(0.7)
+    assert ahead.allowed() == 0
+    ahead.ended(0.0)
+    ahead.forget()
+    assert ahead.allowed() == 0
 
 
 def test_draining_gives_back_what_no_slot_has_begun(
@@ -167,7 +167,6 @@ def test_what_waits_long_in_line_is_left_to_others(
     a_list(db, 22)
     with a_worker(dsn, without_calls, "", slots=2):
         until(lambda: _statuses(db) == {"in_progress": 22})
-        ahead[0] = 0
         until(lambda: _statuses(db) == {"in_progress": 2, "pending": 20})
         folder.gate.set()
         until(lambda: _statuses(db) == {"done": 22})

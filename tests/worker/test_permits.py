@@ -271,7 +271,7 @@ def test_a_slot_that_must_not_call_leaves_the_line(
     until(lambda: _standing(line) == 1)
     match why:
         case "lost":
-            work.lost.set()
+            work.is_lost = True
         case "halted":
             work.halt.set()
         case "late":
@@ -291,7 +291,7 @@ def test_a_slot_that_lost_its_claim_does_not_use_the_permit_it_got(
     slot = Slot(line, work)
     until(lambda: _standing(line) == 1)
     line.serve()
-    work.lost.set()
+    work.is_lost = True
     until(lambda: slot.got)
     assert isinstance(slot.got, ClaimLost)
 

@@ -486,7 +486,7 @@ def test_a_job_that_is_no_longer_ours_makes_no_further_call(
         db.execute("UPDATE list SET state = 'paused'")
         db.execute("UPDATE job SET claim_no = 5, status = 'pending', worker = NULL, run_until = NULL")
         held = parts.worker._held[1]
-        until(held.lost.is_set)
+        until(lambda: held.is_lost)
         gate.set()
         until(lambda: "lost claim" in caplog.text)
         until(lambda: not parts.worker._held)
@@ -504,7 +504,7 @@ def test_a_job_is_no_loss_of_ours_that_was_settled_and_claimed_again_meanwhile(
     worker.vitals()
     worker._held[7] = after
     worker.heard(Pulse("running", 0, {}, frozenset(), (), False, False))
-    assert (before.lost.is_set(), after.lost.is_set()) == (True, False)
+    assert (before.is_lost, after.is_lost) == (True, False)
     worker.gone([_put_back(before.claim)], ())
     assert worker._held == {7: after}
     worker.gone([_put_back(after.claim)], ())
@@ -534,7 +534,7 @@ def test_a_cancelled_list_stops_its_running_jobs_at_their_next_call(
     with a_worker(dsn, two_calls, url, slots=2, beat=beat, lease=300.0) as parts:
         until(lambda: register.waiting == 2)
         assert lists.cancel(db, list_id) == 1
-        until(lambda: all(held.cancelled.is_set() for held in parts.worker._held.values()))
+        until(lambda: all(held.is_cancelled for held in parts.worker._held.values()))
         gate.set()
         until(lambda: [row[0] for row in _jobs(db)] == ["cancelled"] * 3)
         assert [path.split("/")[1] for path in register.paths] == ["first"] * 2
