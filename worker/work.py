@@ -31,8 +31,8 @@ class PutBack(Stopped):
 
 @dataclass(slots=True)
 class Work:
-    """One claim and what was kept for its job. `is_lost` and `is_cancelled` are set from other threads, and so is
-    `halt`, for all works of a worker at once.
+    """One claim and what was kept for its job. `is_lost` and `is_cancelled` are set from other threads, and
+    so is `halt`, for all works of a worker at once.
 
     `is_believed` says whether the worker's lease still holds as far as the worker can know. The job's time
     counts from `start`; before, it stands in line. `is_running`: a thread is at it and was not given up.

@@ -444,8 +444,10 @@ def test_a_job_that_must_not_go_on_makes_no_call(
     match why:
         case "late":
             work.deadline = 0.0
+        case "lost":
+            work.is_lost = True
         case _:
-            getattr(work, why).set()
+            work.halt.set()
     with pytest.raises((ClaimLost, PutBack, OutOfTime)):
         ask()
     assert register.asked_by == []

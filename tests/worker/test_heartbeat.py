@@ -279,5 +279,10 @@ def test_a_thread_that_leaves_the_moment_it_is_told_to_stop_does_no_harm(
         proxy.cut()
         until(lambda: "the database is away" in caplog.text)
         told = heartbeat._stop.set
-        monkeypatch.setattr(heartbeat._stop, "set", lambda: (told(), ears.thread.join(5)))
+
+        def tell_and_wait() -> None:
+            told()
+            ears.thread.join(10)
+
+        monkeypatch.setattr(heartbeat._stop, "set", tell_and_wait)
     assert not ears.thread.is_alive()

@@ -212,8 +212,11 @@ def test_a_job_that_waits_for_its_answer_to_be_stored_can_be_stopped(
     work = a_work()
     done = executor.submit(Runner({"registry": caller}, executor).run, work)
     until(lambda: asked.on_their_way)
-    getattr(work, why).set()
-    assert done.result(2).cause == "shutdown"
+    if why == "lost":
+        work.is_lost = True
+    else:
+        work.halt.set()
+    assert done.result(10).cause == "shutdown"
     assert asked.paths == ["/a"]
 
 
