@@ -79,10 +79,12 @@ suspect AS MATERIALIZED (
           AND run_at <= now() ORDER BY run_at, id LIMIT 1 FOR UPDATE SKIP LOCKED) j
     WHERE {MAY_HOLD_SUSPECT}
     LIMIT (SELECT least(1, room.jobs, gate.jobs - (SELECT count(*) FROM test)) FROM room, gate)),
-due AS MATERIALIZED (  -- lazy: locks exactly the batch
+-- Lazy: locks exactly the batch. Its size is a sub-select so that no plan is better for one size than for
+-- another; else Postgres makes a new one with each claim beside many jobs, which takes as long as the claim.
+due AS MATERIALIZED (
     SELECT j.id, turn.run_seconds FROM turn CROSS JOIN LATERAL (
         SELECT id FROM job WHERE list_id = turn.id AND status = 'pending' AND losses < {SUSPECT_LOSSES}
-          AND run_at <= now() ORDER BY run_at, id LIMIT %(n)s FOR UPDATE SKIP LOCKED) j
+          AND run_at <= now() ORDER BY run_at, id LIMIT (SELECT %(n)s) FOR UPDATE SKIP LOCKED) j
     LIMIT (SELECT least(room.jobs - s.n, gate.jobs - s.n - (SELECT count(*) FROM test))
            FROM room, gate, (SELECT count(*) AS n FROM suspect) s)),
 taken AS (SELECT * FROM test UNION ALL SELECT * FROM suspect UNION ALL SELECT * FROM due),

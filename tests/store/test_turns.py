@@ -296,6 +296,14 @@ def plan_of(conn: psycopg.Connection, statement: str, asked: dict[str, Any]) -> 
     return nodes(row[0][0]["Plan"])
 
 
+def asking(who: Identity, n: int = 50) -> dict[str, Any]:
+    """What a claim of so many jobs hands to the database."""
+    return {
+        "worker": who.id, "service": "registry", "key_set": None, "n": n, "soon": 2.0, "locked": [],
+        "waiting": 0, "tokens": 0.0, "keyless": False,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("is_analyzed", [False, True], ids=["right after an import", "after ANALYZE"])
 def test_a_claim_finds_its_jobs_by_their_indexes_and_reads_no_list_as_a_whole(
     dsn: str, a_key: A, a_list: A, a_worker: AWorker, take: Take, is_analyzed: bool
@@ -308,11 +316,7 @@ def test_a_claim_finds_its_jobs_by_their_indexes_and_reads_no_list_as_a_whole(
         take(conn, who, 50)
         if is_analyzed:
             conn.execute("ANALYZE")
-        asked = {
-            "worker": who.id, "service": "registry", "key_set": None, "n": 50, "soon": 2.0, "locked": [],
-            "waiting": 0, "tokens": 0.0, "keyless": False,
-        }  # fmt: skip
-        plan = plan_of(conn, claims.CLAIM, asked)
+        plan = plan_of(conn, claims.CLAIM, asking(who))
     assert not [
         node for node in plan if (node["Node Type"], node.get("Relation Name")) == ("Seq Scan", "job")
     ]
@@ -323,6 +327,19 @@ def test_a_claim_finds_its_jobs_by_their_indexes_and_reads_no_list_as_a_whole(
     for name in ("job_due", "job_suspect"):
         assert (used[name] or "").replace("turn_1", "turn") == "((list_id = turn.id) AND (run_at <= now()))"
     assert used["job_pkey"]
+
+
+def test_a_plan_for_one_job_costs_what_one_for_many_does_so_that_it_is_kept(
+    dsn: str, a_key: A, a_list: A, a_worker: AWorker
+) -> None:
+    """Making the plan takes longer than carrying it out; Postgres keeps one that no parameter betters."""
+    with database.connect(dsn, "test") as conn:
+        a_key(conn)
+        a_list(conn, 20_000)
+        conn.execute("ANALYZE")
+        who = a_worker(conn)
+        one, many = (plan_of(conn, claims.CLAIM, asking(who, n))[0]["Total Cost"] for n in (1, 500))
+        assert one == many
 
 
 def test_a_list_of_ten_beside_a_hundred_thousand_starts_within_two_seconds(
