@@ -15,7 +15,7 @@ from store.lists import NewList
 from worker.__main__ import main
 
 NAMES = [f"line_{n}" for n in range(1, 5)]
-LINE = "The quick brown fox jumps over the lazy dog. " * 5
+LINE = " ".join(["The quick brown fox jumps over the lazy dog."] * 5)
 
 
 def _fill(company: Company, options: Options) -> Extraction:

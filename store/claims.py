@@ -102,7 +102,7 @@ moved AS (
     SELECT list_id, 'pending' AS was, NULL AS was_outcome, NULL AS was_cause,
            'in_progress' AS status, NULL AS outcome, NULL AS cause FROM claimed),
 {COUNTED}
-SELECT room.jobs AS room, c.id, c.worker, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
+SELECT room.jobs AS room, c.id, c.claim_no, c.list_id, c.company, c.name, c.extra, c.attempts,
        c.losses, c.faults, l.service, l.options, l.fields, l.required, l.max_attempts, l.max_faults,
        l.run_seconds, l.key_id, l.reuse_seconds > 0, EXISTS (SELECT FROM probe) AS is_probe, l.types
 FROM room LEFT JOIN claimed c ON true LEFT JOIN list l ON l.id = c.list_id
@@ -278,7 +278,7 @@ def claim(
     }
     with psycopg.RawCursor(conn) as cursor:
         rows = cursor.execute(_CLAIM, [asked[name] for name in _ASKED]).fetchall()
-    claims = [Claim(*row[1:]) for row in rows if row[1] is not None]
+    claims = [Claim(row[1], worker, *row[2:]) for row in rows if row[1] is not None]
     return Claimed(claims, room=rows[0][0] if rows else 0)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -48,7 +49,7 @@ def _json(value: Any) -> str:
         case str():
             return encode_basestring(text(value))
         case dict():
-            return "{" + ",".join(f"{_json(str(name))}:{_json(item)}" for name, item in value.items()) + "}"
+            return "{" + ",".join([_name(name) + _json(item) for name, item in value.items()]) + "}"
         case None | bool():
             return json.dumps(value)
         case int() | Decimal():
@@ -63,6 +64,12 @@ def _json(value: Any) -> str:
             raise Unstorable(
                 f"{value!r:.80} is a {type(value).__name__}; text, whole or decimal number expected"
             )
+
+
+@lru_cache(maxsize=1000)
+def _name(name: object) -> str:
+    """All jobs of a list have the same names."""
+    return f"{encode_basestring(text(str(name)))}:"
 
 
 def _number(value: Decimal) -> str:
