@@ -22,7 +22,7 @@ from store import database
 
 FILINGS = 2_000
 PROCESSES = 2
-RUNS = 3
+RUNS = 5
 LONGEST_SECONDS = 120.0
 OPTIONS = Options(tuple(field.name for field in FILINGS_FOLDER.fields), {"folder": "."})
 
