@@ -14,12 +14,12 @@ import psycopg
 
 from services.causes import CAUSES, Advice
 from services.registry import needs_key
-from store import alerts, calls, circuits, jobs, key_tests, keys, lists, pulse, tally, workers
+from store import alerts, calls, circuits, headroom, jobs, key_tests, lists, pulse, tally, workers
 from store.alerts import AlertSeen
 from store.calls import KeyCalls
 from store.circuits import ServiceSeen
+from store.headroom import Headroom
 from store.key_tests import TestSeen
-from store.keys import Headroom
 from store.lists import ListSeen
 from store.pulse import MonitorSeen
 from store.states import Status
@@ -145,7 +145,7 @@ class Look:
 
     @cached_property
     def keys(self) -> list[Headroom]:
-        return keys.headroom(self.conn)
+        return headroom.see(self.conn)
 
     @cached_property
     def held_services(self) -> list[ServiceSeen]:
