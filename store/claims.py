@@ -1,4 +1,4 @@
-"""The queue as a worker holds it: claim, and settle behind the fence. Recovery of lost claims is here too."""
+"""The queue as a worker holds it: claim, and settle or release behind the fence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from store.circuits import PROBING
 from store.cleaning import MAX_MESSAGE, text
 from store.database import positional
 from store.ledger import HEADROOM, TESTABLE
-from store.states import Outcome, Status
+from store.recovery import MAY_HOLD_SUSPECT, SUSPECT_LOSSES
+from store.states import BACK, Outcome, Status
 from store.tally import CAUSE_COUNTED, COUNTED
 
 # Every later write of a holder goes through this and nothing else: `g` is what it says it holds.
@@ -25,20 +26,6 @@ from store.tally import CAUSE_COUNTED, COUNTED
 FENCE = """
     j.id = g.id AND j.worker = g.worker AND j.claim_no = g.claim_no AND j.status || '' = 'in_progress'
 """
-
-# What a job `j` that goes back becomes. The list's row is locked against whoever cancels it this instant: the
-# one who comes second sees what the first has done, and no job waits in a list that was cancelled.
-BACK = """
-    (SELECT CASE state WHEN 'cancelled' THEN 'cancelled' ELSE 'pending' END
-     FROM list WHERE id = j.list_id FOR SHARE)"""
-# A job that was lost with its worker twice in a row may be what kills workers. Each worker holds at most one
-# such suspect, so that no two meet and its neighbours are lost with it twice at most; and only half of the
-# workers hold one, so that it shows when workers die without (see `FREED`).
-SUSPECT_LOSSES = 2
-MAY_HOLD_SUSPECT = f"""
-    NOT EXISTS (SELECT FROM held WHERE worker = %(worker)s AND losses >= {SUSPECT_LOSSES})
-    AND (SELECT count(*) FROM held WHERE losses >= {SUSPECT_LOSSES}) < greatest(1, (
-        SELECT count(*) FROM worker WHERE state = 'running' AND lease_until > clock_timestamp()) / 2)"""
 
 CLAIM = f"""
 WITH {HEADROOM},
@@ -147,38 +134,6 @@ moved AS (
               j.status, NULL AS outcome, NULL AS cause),
 {COUNTED}
 SELECT count(*) FROM moved
-"""
-
-# For a statement with a CTE `lost(id)` of workers that are gone: their jobs run again, or have been lost
-# too often and fail. A claim that moved on meanwhile no longer names a lost worker and is left alone.
-# The second time in a row they run after different pauses, and from then on they are suspects. While workers
-# die that hold none, something else kills them, and no suspect is charged with it; what one job does on its
-# way to become a suspect is two such deaths, and two jobs at once four.
-STORM_SECONDS, STORM_DEATHS = 60, 5
-FREED = f"""
-storm AS MATERIALIZED (
-    SELECT count(*) >= {STORM_DEATHS} AS is_on FROM worker
-    WHERE state = 'lost' AND lost_unsuspected
-      AND ended_at > clock_timestamp() - interval '{STORM_SECONDS} seconds'),
-stuck AS MATERIALIZED (
-    SELECT id, losses + CASE WHEN losses >= {SUSPECT_LOSSES} AND (SELECT is_on FROM storm)
-                        THEN 0 ELSE 1 END AS losses
-    FROM job WHERE status = 'in_progress' AND worker = ANY (ARRAY(SELECT id FROM lost))
-    ORDER BY id FOR UPDATE SKIP LOCKED),
-freed AS (
-    UPDATE job j SET losses = s.losses, worker = NULL, run_until = NULL,
-        run_at = clock_timestamp() + CASE WHEN j.losses > 0
-            THEN random() * least(60, 2 ^ s.losses) * interval '1 second' ELSE interval '0' END,
-        (status, ended_at) = (
-            SELECT b.status, CASE WHEN b.status <> 'pending' THEN clock_timestamp() END
-            FROM (SELECT CASE WHEN s.losses < l.max_losses THEN {BACK} ELSE 'failed' END AS status) b),
-        cause = 'worker_lost', message = 'lost with its worker, ' || s.losses || ' in a row'
-    FROM stuck s, list l WHERE j.id = s.id AND l.id = j.list_id
-    RETURNING j.list_id, j.status, j.outcome, {CAUSE_COUNTED} AS cause),
-moved AS (
-    SELECT list_id, 'in_progress' AS was, NULL AS was_outcome, NULL AS was_cause, status, outcome, cause
-    FROM freed),
-{COUNTED}
 """
 
 

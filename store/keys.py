@@ -1,38 +1,19 @@
-"""Keys and accounts as people see and steer them. What a key may do when is `store.ledger`'s."""
+"""Keys as people see and steer them. What a key may do when is `store.ledger`'s."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import psycopg
-from psycopg.errors import InvalidParameterValue
 from psycopg.rows import class_row
 
+from store import accounts
+from store.accounts import AS_LIMIT, limits_said
 from store.allowances import IN_USE
-from store.limits import BadLimit, Kind, Limit
+from store.limits import Limit
 from store.vault import Locked, Vault, fingerprint
-
-ENSURE_SERVICE = "INSERT INTO service (name) VALUES (%s) ON CONFLICT DO NOTHING"
-
-ADD_ACCOUNT = "INSERT INTO account (service, name) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING id"
-
-# A statement of its own: in the one above, an account that was added at the same moment cannot be seen.
-FIND_ACCOUNT = "SELECT id FROM account WHERE service = %s AND name = %s"
-
-ADD_LIMIT = """
-INSERT INTO allowance (account_id, no, amount, per_seconds, kind, spread, from_minute, zone,
-                       guard_seconds, grain_seconds)
-SELECT g.*, %s, %s FROM (VALUES (%s::int, %s::int, %s::int, %s::int, %s, %s, %s::int, %s)) AS g
-WHERE clock_timestamp() AT TIME ZONE coalesce(g.column8, 'UTC') IS NOT NULL  -- else nobody could reserve
-"""
-
-# A limit as `Limit` takes it.
-AS_LIMIT = "jsonb_build_array(w.amount, w.per_seconds::int, w.kind, w.spread, w.from_minute, w.zone)"
-
-LIMITS_OF = f"SELECT {AS_LIMIT} FROM allowance w WHERE w.account_id = %s ORDER BY w.no"
 
 ADD_KEY = """
 INSERT INTO key (account_id, service, label, key_set, secret, fingerprint)
@@ -81,29 +62,9 @@ LEFT JOIN LATERAL (
 ORDER BY k.service, k.label
 """
 
-HEADROOM = f"""
-SELECT k.id, k.service, k.label, a.name AS account, k.fingerprint,
-       CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM now())
-            THEN 'resting' ELSE k.state END AS state,
-       CASE WHEN a.rest_until > extract(epoch FROM now())
-            THEN to_timestamp(a.rest_until) END AS rest_until,
-       a.rest_cause, k.last_error,
-       CASE WHEN k.used_at > 0 THEN to_timestamp(k.used_at) END AS used_at,
-       l.said, l.used, k.key_set, k.created_at
-FROM key k JOIN account a ON a.id = k.account_id
-JOIN (SELECT w.account_id, array_agg({AS_LIMIT} ORDER BY w.no) AS said,
-             array_agg(({IN_USE})::int ORDER BY w.no) AS used
-      FROM allowance w GROUP BY w.account_id) l ON l.account_id = a.id
-ORDER BY k.service, k.label
-"""
-
 
 class KeyTaken(ValueError):
     """The label or the secret is there already; the text says which key it is."""
-
-
-class LimitsDiffer(ValueError):
-    """The account has other limits than the ones given; keys of one account share its limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,46 +92,7 @@ class KeySeen:
 
     @property
     def limits(self) -> list[Limit]:
-        return _limits(self.said)
-
-
-@dataclass(frozen=True, slots=True)
-class Headroom:
-    """What a key's limits have used in their windows, read from the ledger alone, not from the calls."""
-
-    id: int
-    service: str
-    label: str
-    account: str
-    fingerprint: str
-    state: str
-    rest_until: datetime | None
-    rest_cause: str | None
-    last_error: str | None
-    used_at: datetime | None
-    said: list[list[Any]]
-    used: list[int]
-    key_set: str | None
-    created_at: datetime
-
-    @property
-    def is_usable(self) -> bool:
-        """Now, or by itself after a rest."""
-        return self.state in ("active", "resting")
-
-    @property
-    def limits(self) -> list[tuple[Limit, int]]:
-        """Each limit with how much of it is used now."""
-        return list(zip(_limits(self.said), self.used, strict=True))
-
-    @property
-    def tightest(self) -> tuple[Limit, int]:
-        """The limit of which most is used, and how much that is."""
-        return max(self.limits, key=lambda one: one[1] / one[0].amount)
-
-
-def _limits(said: Sequence[Sequence[Any]]) -> list[Limit]:
-    return [Limit(amount, per, Kind(kind), *more) for amount, per, kind, *more in said]
+        return limits_said(self.said)
 
 
 def add(
@@ -196,8 +118,7 @@ def add(
     if taken is not None:
         what = "This label is taken" if taken[0] == label else "This secret is there already"
         raise KeyTaken(f"{what}: key “{taken[0]}” of {service}. Nothing was added.")
-    conn.execute(ENSURE_SERVICE, (service,))
-    account_id = _account(conn, service, account or label, limits)
+    account_id = accounts.ensure(conn, service, account or label, limits)
     row = conn.execute(
         ADD_KEY,
         {
@@ -212,22 +133,6 @@ def add(
     if row is None:
         raise KeyTaken(f"Somebody added key “{label}” of {service} at the same moment. Nothing was added.")
     return int(row[0])
-
-
-def _account(conn: psycopg.Connection, service: str, name: str, limits: Sequence[Limit]) -> int:
-    added = conn.execute(ADD_ACCOUNT, (service, name)).fetchone()
-    if added is not None:
-        for no, limit in enumerate(limits):
-            _add_limit(conn, added[0], no, limit)
-        return int(added[0])
-    (account_id,) = conn.execute(FIND_ACCOUNT, (service, name)).fetchall()[0]
-    there = _limits([row[0] for row in conn.execute(LIMITS_OF, (account_id,))])
-    if there != list(limits):
-        raise LimitsDiffer(
-            f"Account “{name}” of {service} has {', '.join(map(str, there))}, and its keys share them."
-            f" Give the same limits, or another account. Nothing was added."
-        )
-    return int(account_id)
 
 
 def rotate(conn: psycopg.Connection, vault: Vault, key_id: int, secret: str) -> bool:
@@ -249,16 +154,6 @@ def rotate(conn: psycopg.Connection, vault: Vault, key_id: int, secret: str) -> 
     label, is_itself = row
     whose = "has this secret already" if is_itself else "of the same service has this secret"
     raise KeyTaken(f"The key “{label}” {whose}. Nothing was changed.")
-
-
-def _add_limit(conn: psycopg.Connection, account_id: int, no: int, limit: Limit) -> None:
-    said = (limit.amount, limit.per_seconds, limit.kind, limit.is_spread, limit.from_minute, limit.zone)
-    try:
-        conn.execute(ADD_LIMIT, (limit.guard_seconds, limit.grain_seconds, account_id, no, *said))
-    except InvalidParameterValue:
-        raise BadLimit(
-            f"The database does not know the time zone “{limit.zone}”. Nothing was added."
-        ) from None
 
 
 def reject(conn: psycopg.Connection, key_id: int, message: str, mark: str | None = None) -> bool:
@@ -303,12 +198,6 @@ def see(conn: psycopg.Connection) -> list[KeySeen]:
     """All keys with what their limits have used in the current windows."""
     with conn.cursor(row_factory=class_row(KeySeen)) as cursor:
         return cursor.execute(SEE).fetchall()
-
-
-def headroom(conn: psycopg.Connection) -> list[Headroom]:
-    """All keys, with what is used of their limits now."""
-    with conn.cursor(row_factory=class_row(Headroom)) as cursor:
-        return cursor.execute(HEADROOM).fetchall()
 
 
 def locked(conn: psycopg.Connection, vault: Vault) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from textwrap import shorten
@@ -11,7 +11,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from store import jobs
-from store.cleaning import text, to_json
+from store.cleaning import to_json
 
 CREATE = """
 WITH known AS (INSERT INTO service (name) VALUES (%(service)s) ON CONFLICT DO NOTHING)
@@ -46,18 +46,6 @@ DISCARD = f"DELETE FROM list WHERE {UNTOUCHED}"
 
 CHOOSE = f"""
 UPDATE list SET fields = %(fields)s, types = %(types)s::jsonb, required = %(required)s WHERE {UNTOUCHED}
-"""
-
-LATEST = f"""
-(SELECT {COLUMNS} FROM list WHERE {OF_PEOPLE} AND state IN ('active', 'paused')
- ORDER BY state, priority DESC, name LIMIT %(open)s)
-UNION ALL
-(SELECT {COLUMNS} FROM list WHERE {OF_PEOPLE} AND state IN ('finished', 'cancelled')
- ORDER BY finished_at DESC, id LIMIT %(ended)s)
-"""
-
-REJECT = """
-INSERT INTO reject (list_id, line, content, reason) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
 """
 
 # Of a list `l`: nothing of it is left to run. Held jobs are read by their own index and not joined: for
@@ -106,25 +94,6 @@ class NewList:
     reuse_seconds: int = 0
     keep_days: int = 365
     types: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A line of the uploaded file that is no job, and why."""
-
-    line: int
-    content: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """What a list is called, for choices and links."""
-
-    id: int
-    name: str
-    service: str
-    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,23 +155,6 @@ def create(conn: psycopg.Connection, new: NewList) -> int:
     return there.id
 
 
-def keep_rejects(conn: psycopg.Connection, list_id: int, rejects: Iterable[Rejected]) -> None:
-    """Keep the lines that are no jobs, each once."""
-    with conn.cursor() as cursor:
-        cursor.executemany(
-            REJECT, [(list_id, r.line, text(r.content, 500), text(r.reason, 500)) for r in rejects]
-        )
-
-
-def rejects(conn: psycopg.Connection, list_id: int, most: int | None = None) -> list[Rejected]:
-    """The rejected lines of a list in the order of the file, all or the first so many."""
-    with conn.cursor(row_factory=class_row(Rejected)) as cursor:
-        return cursor.execute(
-            "SELECT line, content, reason FROM reject WHERE list_id = %s ORDER BY line, id LIMIT %s",
-            (list_id, most),
-        ).fetchall()
-
-
 def see(conn: psycopg.Connection, name: str | None = None) -> list[ListSeen]:
     """All lists in the order they were made, or the one of this name."""
     with conn.cursor(row_factory=class_row(ListSeen)) as cursor:
@@ -213,31 +165,6 @@ def one(conn: psycopg.Connection, list_id: int) -> ListSeen | None:
     """The list with this id, or None."""
     with conn.cursor(row_factory=class_row(ListSeen)) as cursor:
         return cursor.execute(ONE, {"id": list_id}).fetchone()
-
-
-def named(conn: psycopg.Connection) -> list[Named]:
-    """The names of all lists, in their order."""
-    with conn.cursor(row_factory=class_row(Named)) as cursor:
-        return cursor.execute("SELECT id, name, service, state FROM list ORDER BY name").fetchall()
-
-
-def latest(conn: psycopg.Connection, open_most: int, ended_most: int) -> list[ListSeen]:
-    """Active lists by priority and name, paused ones, then the last ended: at most so many of each kind."""
-    with conn.cursor(row_factory=class_row(ListSeen)) as cursor:
-        return cursor.execute(LATEST, {"open": open_most, "ended": ended_most}).fetchall()
-
-
-def states(conn: psycopg.Connection) -> dict[str, int]:
-    """How many lists are in which state; states without a list are left out."""
-    return dict(conn.execute(f"SELECT state, count(*) FROM list WHERE {OF_PEOPLE} GROUP BY state").fetchall())
-
-
-def waiting(conn: psycopg.Connection) -> set[str]:
-    """The services of active lists."""
-    return {
-        row[0]
-        for row in conn.execute(f"SELECT DISTINCT service FROM list WHERE {OF_PEOPLE} AND state = 'active'")
-    }
 
 
 def finish(conn: psycopg.Connection) -> list[int]:

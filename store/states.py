@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """`name` is the function in `store.jobs` or `store.workers` that makes the move."""
+    """`name` is the function in `store.jobs`, `store.claims` or `store.workers` that makes the move."""
 
     name: str
     before: Status | None
@@ -53,3 +53,9 @@ MOVES: tuple[Move, ...] = (
     Move("cancel", Status.PENDING, Status.CANCELLED, "a person takes it off the list's work"),
     Move("revive", Status.CANCELLED, Status.PENDING, "a person takes a cancelled list up again"),
 )
+
+# What a job `j` that goes back becomes. The list's row is locked against whoever cancels it this instant: the
+# one who comes second sees what the first has done, and no job waits in a list that was cancelled.
+BACK = """
+    (SELECT CASE state WHEN 'cancelled' THEN 'cancelled' ELSE 'pending' END
+     FROM list WHERE id = j.list_id FOR SHARE)"""

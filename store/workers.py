@@ -10,8 +10,8 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import class_row
 
-from store.claims import FREED, SUSPECT_LOSSES
 from store.lists import HAS_ENDED
+from store.recovery import FREED, SUSPECT_LOSSES
 
 REGISTER = """
 INSERT INTO worker (id, name, host, pid, version, key_set, services, slots, lease_until)

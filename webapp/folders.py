@@ -11,9 +11,10 @@ import psycopg
 from services.archives import Refusal, may_be_filing, names
 from services.companies import BadNumber
 from services.filings_folder import FOLDER, member
-from store import jobs, lists
+from store import jobs, lists, rejects
 from store.jobs import NewJob
-from store.lists import NewList, Rejected
+from store.lists import NewList
+from store.rejects import Rejected
 from webapp.uploads import NotUsable, Stored
 
 REJECTS_KEPT = 10_000
@@ -95,7 +96,7 @@ def store(conn: psycopg.Connection, new: NewList, root: Path, of: Walk) -> Store
         if not of.found:
             why = f": {of.rejects[0].content}: {of.rejects[0].reason}" if of.rejects else "."
             raise NotUsable(f"{of.target} holds no filing{why} Nothing was stored.")
-        lists.keep_rejects(conn, list_id, of.rejects)
+        rejects.keep(conn, list_id, of.rejects)
         return Stored(added, not there, lists.see(conn, new.name)[0])
 
 

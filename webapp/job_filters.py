@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from store.job_pages import Wanted, way
-from store.lists import Named
+from store.list_pages import Named
 from store.states import Outcome, Status
 from store.tally import Count
 

@@ -10,7 +10,7 @@ from enum import IntEnum
 from services.causes import CAUSES
 from services.registry import SERVICES, needs_key
 from store.alerts import AlertSeen
-from store.keys import Headroom
+from store.headroom import Headroom
 from store.states import Status
 from webapp.formats import counted
 from webapp.questions import Look

@@ -14,12 +14,12 @@ import psycopg
 
 from services.causes import CAUSES, Advice
 from services.registry import needs_key
-from store import alerts, calls, circuits, jobs, key_tests, keys, lists, pulse, tally, workers
+from store import alerts, calls, circuits, headroom, jobs, key_tests, list_pages, pulse, tally, workers
 from store.alerts import AlertSeen
 from store.calls import KeyCalls
 from store.circuits import ServiceSeen
+from store.headroom import Headroom
 from store.key_tests import TestSeen
-from store.keys import Headroom
 from store.lists import ListSeen
 from store.pulse import MonitorSeen
 from store.states import Status
@@ -110,12 +110,12 @@ class Look:
 
     @cached_property
     def list_states(self) -> dict[str, int]:
-        return lists.states(self.conn)
+        return list_pages.states(self.conn)
 
     @cached_property
     def lists(self) -> list[ListSeen]:
         """The lists that a dashboard has room for."""
-        return lists.latest(self.conn, OPEN_LISTS, ENDED_LISTS)
+        return list_pages.latest(self.conn, OPEN_LISTS, ENDED_LISTS)
 
     @cached_property
     def by_list(self) -> dict[int, Counts]:
@@ -137,7 +137,7 @@ class Look:
     @cached_property
     def services(self) -> set[str]:
         """The services of active lists."""
-        return lists.waiting(self.conn)
+        return list_pages.waiting(self.conn)
 
     @cached_property
     def workers(self) -> list[WorkerSeen]:
@@ -145,7 +145,7 @@ class Look:
 
     @cached_property
     def keys(self) -> list[Headroom]:
-        return keys.headroom(self.conn)
+        return headroom.see(self.conn)
 
     @cached_property
     def held_services(self) -> list[ServiceSeen]:

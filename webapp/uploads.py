@@ -12,9 +12,10 @@ from services.company_lists import LONGEST_NAME, CompanyList, read_companies
 from services.registry import SERVICES
 from services.service import PERIODS, Service
 from services.typed import BadType, read_type
-from store import jobs, lists
+from store import jobs, lists, rejects
 from store.jobs import NewJob
-from store.lists import ListSeen, NameTaken, NewList, Rejected
+from store.lists import ListSeen, NameTaken, NewList
+from store.rejects import Rejected
 from webapp.formats import counted
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", "": "one column"}
@@ -120,7 +121,7 @@ def store(conn: psycopg.Connection, new: NewList, companies: CompanyList) -> Sto
         list_id = lists.create(conn, new)
         found = (NewJob(c.number, c.name, dict(c.extra), c.line) for c in companies.companies)
         added = jobs.enqueue(conn, list_id, found)
-        lists.keep_rejects(conn, list_id, [Rejected(r.line, r.text, r.reason) for r in companies.rejects])
+        rejects.keep(conn, list_id, [Rejected(r.line, r.text, r.reason) for r in companies.rejects])
         return Stored(added, is_new, lists.see(conn, new.name)[0])
 
 

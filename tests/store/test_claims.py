@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from store import claims, database, jobs, tally
+from store import claims, database, job_details, tally
 from store.claims import Claim, Settlement
 from store.states import Outcome, Status
 from store.workers import Identity, Pulse
@@ -128,7 +128,7 @@ def test_a_settlement_writes_what_it_says(
             settlement(back, Status.PENDING, cause="rate_limited", pause_seconds=90.0),
         ],
     )
-    seen = [jobs.see(conn, claim.id) for claim in (done, failed, back)]
+    seen = [job_details.see(conn, claim.id) for claim in (done, failed, back)]
     assert [(j.status, j.outcome, j.cause, j.message, j.attempts, j.faults) for j in seen if j] == [
         ("done", "partial", None, None, 0, 0),
         ("failed", None, "parse_error", "notable", 1, 2),
@@ -151,7 +151,7 @@ def test_a_release_costs_no_attempt_no_fault_and_no_loss(
 ) -> None:
     (claim,) = take(conn, who)
     claims.settle(conn, [settlement(claim, Status.PENDING, cause="shutdown")])
-    job = jobs.see(conn, claim.id)
+    job = job_details.see(conn, claim.id)
     assert job
     assert (job.status, job.attempts, job.faults, job.losses, job.claim_no) == ("pending", 0, 0, 0, 1)
 
@@ -283,6 +283,6 @@ def test_of_two_settlements_at_once_one_wins(
             second = thread.submit(claims.settle, other, [settlement(claim, Status.FAILED)])
             until(lambda: waits_for_lock(watcher, other.info.backend_pid))
         assert second.result(10) == {claim.id}
-    job = jobs.see(one, claim.id)
+    job = job_details.see(one, claim.id)
     assert job
     assert job.status == "done"

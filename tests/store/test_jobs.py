@@ -7,7 +7,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from store import claims, jobs, lists, tally
+from store import claims, job_details, jobs, lists, tally
 from store.claims import Claim, Settlement
 from store.jobs import NewJob
 from store.states import Status
@@ -122,7 +122,7 @@ def test_failed_jobs_are_sent_back_all_or_by_cause(
     assert jobs.retry(conn, list_id) == 2
     assert jobs.retry(conn, list_id) == 0
     assert statuses(conn) == ["pending"] * 7
-    job = jobs.see(conn, failed[0])
+    job = job_details.see(conn, failed[0])
     assert job
     assert (job.attempts, job.losses, job.faults, job.ended_at) == (0, 0, 0, None)
     assert {(count.list_id, count.status, count.cause, count.n) for count in tally.read(conn)} == {
@@ -184,17 +184,3 @@ def test_cancel_takes_pending_jobs_only_and_revive_brings_them_back(
     assert claims.settle(conn, [settlement(second)]) == set()
     assert jobs.revive(conn, list_id) == 1
     assert statuses(conn) == ["done", "done", "pending"]
-
-
-def test_a_job_is_seen_with_its_list(conn: psycopg.Connection, a_list: A) -> None:
-    a_list(conn, 1, name="quarterly")
-    (job_id,) = conn.execute("SELECT id FROM job").fetchall()[0]
-    job = jobs.see(conn, job_id)
-    assert job
-    assert (job.list, job.service, job.company, job.status) == (
-        "quarterly",
-        "registry",
-        "00000001",
-        "pending",
-    )
-    assert jobs.see(conn, job_id + 1) is None

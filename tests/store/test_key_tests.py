@@ -9,7 +9,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from store import claims, database, jobs, key_tests, keys, ledger, lists, tally
+from store import claims, database, jobs, key_tests, keys, ledger, list_pages, lists, tally
 from store.claims import Claim, Settlement
 from store.ledger import NoKey, Reservation
 from store.states import Status
@@ -118,8 +118,8 @@ def test_a_permit_is_of_the_key_that_is_tested(conn: psycopg.Connection, a_key: 
 
 def test_people_see_no_list_and_count_no_job_of_a_test(conn: psycopg.Connection, a_key: A) -> None:
     assert key_tests.order(conn, a_key(conn), PROBE)
-    assert lists.see(conn) == lists.latest(conn, 9, 9) == []
-    assert (lists.states(conn), lists.waiting(conn)) == ({}, set())
+    assert lists.see(conn) == list_pages.latest(conn, 9, 9) == []
+    assert (list_pages.states(conn), list_pages.waiting(conn)) == ({}, set())
     assert jobs.oldest_due(conn) is None
     assert tally.totals(conn) == []
     tally.fold(conn)

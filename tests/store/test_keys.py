@@ -11,7 +11,7 @@ import pytest
 
 from store import claims, keys, ledger
 from store.calls import Call
-from store.keys import KeySeen, KeyTaken, LimitsDiffer
+from store.keys import KeySeen, KeyTaken
 from store.ledger import Reservation
 from store.limits import Limit
 from store.vault import Vault, fingerprint
@@ -65,15 +65,6 @@ def test_a_key_is_added_once(conn: psycopg.Connection, a_key: A, more: dict[str,
     assert "hush" not in str(taken.value)
     assert the_key(conn).label == "main"
     a_key(conn, service="other", **more)  # another service may have the same
-
-
-def test_keys_of_one_account_have_one_set_of_limits(conn: psycopg.Connection, a_key: A) -> None:
-    a_key(conn, "10/s", "600/5m", account="shared")
-    a_key(conn, "10/s", "600/5m", account="shared")
-    with pytest.raises(LimitsDiffer, match="Account “shared” of registry has 10/s, 600/5m"):
-        a_key(conn, "10/s", account="shared")
-    assert len(keys.see(conn)) == 2
-    assert conn.execute("SELECT count(*) FROM account").fetchone() == (1,)
 
 
 def test_a_key_without_a_limit_is_refused(conn: psycopg.Connection, vault: Vault) -> None:

@@ -11,7 +11,7 @@ import pytest
 from store import claims, database, jobs, lists, tally
 from store.claims import Claim, Settlement
 from store.jobs import NewJob
-from store.lists import NameTaken, NewList, Rejected
+from store.lists import NameTaken, NewList
 from store.states import Status
 from store.workers import Identity
 
@@ -75,17 +75,6 @@ def test_fields_are_chosen_until_the_list_has_begun(conn: psycopg.Connection, a_
 def test_a_required_field_is_one_of_the_lists(conn: psycopg.Connection) -> None:
     with pytest.raises(psycopg.errors.CheckViolation), conn.transaction():
         lists.create(conn, NewList("Q1", "registry", ["name"], ["total"]))
-
-
-def test_rejected_lines_are_kept_in_the_order_of_the_file(conn: psycopg.Connection, a_list: A) -> None:
-    list_id = a_list(conn)
-    lists.keep_rejects(conn, list_id, [Rejected(7, "x\x00" * 900, "no number"), Rejected(2, "", "empty")])
-    lists.keep_rejects(conn, list_id, [Rejected(2, "", "empty")])  # the same file again
-    lists.keep_rejects(conn, list_id, [Rejected(2, "of another file", "no number")])
-    kept = lists.rejects(conn, list_id)
-    assert [(r.line, r.reason) for r in kept] == [(2, "empty"), (2, "no number"), (7, "no number")]
-    assert len(kept[2].content) <= 500
-    assert lists.see(conn)[0].rejects == 3
 
 
 def test_a_list_finishes_when_nothing_of_it_is_left_to_run(

@@ -10,9 +10,9 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from store import claims, database, jobs, lists, tally, workers
+from store import claims, database, job_details, lists, tally, workers
 from store.claims import Claim, Settlement
-from store.jobs import JobSeen
+from store.job_details import JobSeen
 from store.states import Status
 from store.workers import Identity, Pulse
 
@@ -48,7 +48,7 @@ def state_of(conn: psycopg.Connection, who: Identity) -> str:
 
 
 def see(conn: psycopg.Connection, job: int) -> JobSeen:
-    seen = jobs.see(conn, job)
+    seen = job_details.see(conn, job)
     assert seen
     return seen
 

@@ -15,14 +15,14 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from flask import Flask
 from playwright.sync_api import Page
 
-from store import alert_rules, alerts, claims, key_tests, lists, people
+from store import alert_rules, alerts, claims, key_tests, lists, people, rejects
 from store.alert_rules import RuleText
 from store.alerts import Found, Severity
 from store.answers import KeptAnswer
 from store.calls import Call
 from store.claims import Settlement
 from store.deliveries import Kind
-from store.lists import Rejected
+from store.rejects import Rejected
 from store.states import Outcome, Status
 
 A = Callable[..., int]
@@ -80,7 +80,7 @@ def things(
     list_id, job_id, worker = jobs_and_calls(web, a_list, a_key, a_worker)
     draft = a_list(3, name="Draft")
     lists.pause(web, draft)
-    lists.keep_rejects(web, draft, [Rejected(4, "unknown;Delta", "“unknown” is not a company number")])
+    rejects.keep(web, draft, [Rejected(4, "unknown;Delta", "“unknown” is not a company number")])
     others = a_list(30, done=21, failed={"service_error": 2}, name="SEC 2026", service="sec_edgar")
     web.execute("UPDATE list SET state = 'cancelled', finished_at = now() WHERE id = %s", (others,))
     keys_of_every_state(web, a_key)

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import lists, tally
+from store import list_pages, lists, tally
 from store.jobs import OLDEST_DUE
 from webapp.forecast import Crew, Due, Held, Pace, Ready, due, held_back, pace, ready
 from webapp.needs import Severity, needs, verdict
@@ -90,7 +90,7 @@ def test_lists_keep_their_order_while_they_run(web: psycopg.Connection, a_list: 
     ended = a_list(1, done=1, name="0")
     lists.pause(web, paused)
     lists.finish(web)
-    assert [one.id for one in lists.latest(web, 9, 9)] == [high, low, paused, ended]
+    assert [one.id for one in list_pages.latest(web, 9, 9)] == [high, low, paused, ended]
 
 
 def test_the_chart_has_whole_buckets_only_and_zeros_where_nothing_ended(

@@ -14,7 +14,8 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.http import parse_options_header
 
-from store.lists import Rejected, keep_rejects
+from store import rejects
+from store.rejects import Rejected
 from webapp import exports
 
 AList = Callable[..., int]
@@ -82,7 +83,7 @@ def test_a_list_that_does_not_fit_on_a_worksheet_is_refused_in_words(
 def test_rejects_are_harmless_in_a_spreadsheet(
     viewer: FlaskClient, list_id: int, web: psycopg.Connection
 ) -> None:
-    keep_rejects(web, list_id, [Rejected(3, "=cmd|' /C calc'!A0", "no number")])
+    rejects.keep(web, list_id, [Rejected(3, "=cmd|' /C calc'!A0", "no number")])
     assert viewer.get(f"/lists/{list_id}/rejects.csv").text.splitlines()[1].startswith("3,'=cmd")
 
 

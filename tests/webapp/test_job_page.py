@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import answers, claims, jobs, tally
+from store import answers, claims, job_details, tally
 from store.answers import KeptAnswer
 from store.calls import Call, CallSeen
 from store.claims import Claim, Settlement
@@ -164,7 +164,7 @@ def test_a_fresh_retry_drops_result_and_answers_and_counts_stay_true(
     settle(web, claimed, result, answers=[kept(claimed, b"paid for")])
     said = notices(operator, post(operator, f"/jobs/{claimed.id}/ask-again"))
     assert "The service will be asked again." in said
-    one = jobs.see(web, claimed.id)
+    one = job_details.see(web, claimed.id)
     assert one is not None
     assert (one.status, one.result, one.attempts) == ("pending", None, 0)
     assert answers.see(web, claimed.id) == []
@@ -200,7 +200,7 @@ def test_a_viewer_sees_no_button_and_may_not_retry(
     for act in ("retry", "ask-again"):
         assert post(viewer, f"{path}/{act}").status_code == 403
         assert operator.post(f"{path}/{act}").status_code == 400
-    one = jobs.see(web, claimed.id)
+    one = job_details.see(web, claimed.id)
     assert one is not None
     assert one.status == "failed"
 

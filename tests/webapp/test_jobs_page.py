@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.lists import Named
+from store.list_pages import Named
 from store.tally import Count
 from webapp import job_filters
 from webapp.job_filters import JobFilter, from_args, from_cursor, matching, to_cursor

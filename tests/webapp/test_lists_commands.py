@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from click.testing import Result
 
-from store import claims, database, lists, workers
+from store import claims, database, lists, rejects, workers
 from store.workers import Identity
 from webapp.commands import progress
 
@@ -110,7 +110,7 @@ def test_an_import_that_breaks_halfway_leaves_nothing(
     def broken(*_: object) -> None:
         raise psycopg.OperationalError("server closed the connection\nunexpectedly")
 
-    monkeypatch.setattr(lists, "keep_rejects", broken)
+    monkeypatch.setattr(rejects, "keep", broken)
     assert_refused(import_list(run, companies), "connection to the database was lost: server closed the")
     for table in ("list", "job", "reject", "tally_delta"):
         assert committed.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)

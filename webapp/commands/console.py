@@ -15,8 +15,9 @@ import psycopg
 from flask.cli import AppGroup
 
 from services.company_lists import UnusableFile
+from store.accounts import LimitsDiffer
 from store.cleaning import Unstorable
-from store.keys import KeyTaken, LimitsDiffer
+from store.keys import KeyTaken
 from store.limits import BadLimit
 from store.lists import NameTaken
 from store.settings import BadSetting

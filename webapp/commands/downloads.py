@@ -15,7 +15,8 @@ import click
 import psycopg
 
 from store.export import written
-from store.lists import ListSeen, Rejected
+from store.lists import ListSeen
+from store.rejects import Rejected
 from webapp.commands.console import counted, shown
 from webapp.exports import FORMATS, Download
 

@@ -13,6 +13,7 @@ from services.causes import CAUSES
 from services.filings_folder import FILINGS_FOLDER
 from store import jobs
 from store import lists as store
+from store import rejects as rejected_lines
 from store.lists import ListSeen
 from webapp import timing, uploads
 from webapp.commands import downloads, imports, progress
@@ -178,7 +179,7 @@ def cancel(name: str) -> None:
 def rejects(name: str) -> None:
     """Print the rejected lines of a list's file with reasons, as CSV."""
     with connection() as conn:
-        downloads.print_rejects(store.rejects(conn, _found(conn, name).id))
+        downloads.print_rejects(rejected_lines.see(conn, _found(conn, name).id))
 
 
 @lists.command(short_help="Write every job of a list with its values.")

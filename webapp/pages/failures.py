@@ -12,8 +12,8 @@ from flask.typing import ResponseReturnValue
 
 from services.causes import CAUSES, Advice
 from services.registry import SERVICES
-from store import jobs, lists, tally
-from store.lists import Named
+from store import jobs, list_pages, tally
+from store.list_pages import Named
 from store.people import Role
 from store.states import Status
 from webapp import job_filters
@@ -54,7 +54,7 @@ def show_all() -> str:
     if request.args.get("since") in SINCE:
         args["since"] = request.args["since"]
     with page_connection() as conn:
-        named = lists.named(conn)
+        named = list_pages.named(conn)
     choices: dict[str, Any] = {
         "lists": [(one.id, one.name) for one in named],
         "services": [(one.name, one.title) for one in SERVICES.values()],
@@ -93,7 +93,7 @@ def retry() -> ResponseReturnValue:
 
 
 def _count(conn: psycopg.Connection, asked: JobFilter) -> Counted:
-    named = lists.named(conn)
+    named = list_pages.named(conn)
     counts = tally.read(conn, None if asked.list is None else [asked.list])
     by_list = job_filters.matching(asked, counts, named)
     chosen = [one for one in named if one.id in by_list]

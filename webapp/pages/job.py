@@ -5,8 +5,8 @@ from __future__ import annotations
 from flask import Blueprint, Response, abort, flash, request
 from flask.typing import ResponseReturnValue
 
-from store import answers, jobs
-from store.jobs import JobSeen
+from store import answers, job_details, jobs
+from store.job_details import JobSeen
 from store.people import Role
 from webapp.access import needs
 from webapp.answers import go_to
@@ -84,7 +84,7 @@ def _now(job_id: int) -> str:
 
 def _found(job_id: int) -> JobSeen:
     with page_connection() as conn:
-        one = jobs.see(conn, job_id)
+        one = job_details.see(conn, job_id)
     if one is None:
         abort(404)
     return one

@@ -8,7 +8,7 @@ from flask import Blueprint, request
 from flask.typing import ResponseReturnValue
 
 from services.causes import CAUSES
-from store import jobs, lists
+from store import job_details, jobs, list_pages
 from store.people import Role
 from store.states import Outcome, Status
 from webapp import job_filters
@@ -27,7 +27,7 @@ def show_all() -> str:
     asked = job_filters.from_args(request.args)
     args = asked.args | {name: request.args[name] for name in ("cursor",) if request.args.get(name)}
     with page_connection() as conn:
-        named = lists.named(conn)
+        named = list_pages.named(conn)
     choices: dict[str, Any] = {
         "statuses": [(one.value, look_of(one)[1]) for one in Status],
         "outcomes": [(one.value, look_of(one)[1]) for one in Outcome],
@@ -43,7 +43,7 @@ def show_all() -> str:
 def retry_here(job_id: int) -> ResponseReturnValue:
     """Send one failed job back, and stay among its neighbours."""
     with page_connection() as conn:
-        one = jobs.see(conn, job_id)
+        one = job_details.see(conn, job_id)
         is_sent = one is not None and jobs.retry_one(conn, job_id)
     if one is None or not is_sent:
         return refused("Only a failed job can be sent back. This one has changed meanwhile.")

@@ -10,7 +10,9 @@ from wtforms.validators import ValidationError
 
 from services.registry import SERVICES
 from store import key_tests, keys
-from store.keys import Headroom, KeyTaken, LimitsDiffer
+from store.accounts import LimitsDiffer
+from store.headroom import Headroom
+from store.keys import KeyTaken
 from store.limits import BadLimit
 from store.people import Role
 from store.vault import fingerprint

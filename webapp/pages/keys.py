@@ -20,8 +20,10 @@ from wtforms import (
 from wtforms.validators import DataRequired, Length, NumberRange, Optional, ValidationError
 
 from services.registry import SERVICES
-from store import circuits, key_tests, keys, ledger, limits
-from store.keys import Headroom, KeyTaken, LimitsDiffer
+from store import circuits, headroom, key_tests, keys, ledger, limits
+from store.accounts import LimitsDiffer
+from store.headroom import Headroom
+from store.keys import KeyTaken
 from store.limits import BadLimit, Limit
 from store.people import Role
 from store.settings import Settings
@@ -267,5 +269,5 @@ def _steer(change: Callable[..., bool], *arguments: object) -> bool:
 def found(key_id: int) -> Headroom:
     """The key, or the answer that there is no such page."""
     with page_connection() as conn:
-        one = [key for key in keys.headroom(conn) if key.id == key_id]
+        one = [key for key in headroom.see(conn) if key.id == key_id]
     return one[0] if one else abort(404)

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, abort, render_template, request
 from flask.typing import ResponseReturnValue
 from werkzeug.http import dump_options_header
 
-from store import lists
+from store import rejects as rejected_lines
 from store.export import written
 from store.lists import ListSeen
 from webapp.database import page_connection
@@ -46,7 +46,7 @@ def rejects(list_id: int) -> ResponseReturnValue:
     """The lines of the uploaded files that are no jobs, with reasons."""
     one, _ = found(list_id)
     with page_connection() as conn:
-        lines = lists.rejects(conn, list_id)
+        lines = rejected_lines.see(conn, list_id)
     table = written(("line", "content", "reason"), ([str(r.line), r.content, r.reason] for r in lines))
     chunks = (text.encode() for text in table)
     return _attachment(chunks, "text/csv; charset=utf-8", file_name(one, "csv", " rejects"))

@@ -23,7 +23,7 @@ from wtforms.validators import InputRequired, NumberRange, Optional
 
 from services.company_lists import CompanyList, UnusableFile
 from services.registry import SERVICES
-from store import lists
+from store import lists, rejects
 from store.cleaning import Unstorable
 from store.lists import ListSeen, NameTaken
 from store.people import Role
@@ -216,11 +216,11 @@ def _check_page(
     one: ListSeen, companies: int, form: Start, choices: list[field_choice.Choice], wrong: str = ""
 ) -> str:
     with page_connection() as conn:
-        rejects = lists.rejects(conn, one.id, REJECTS_SHOWN)
+        lines = rejects.see(conn, one.id, REJECTS_SHOWN)
     values: dict[str, Any] = {
         "one": one,
         "companies": companies,
-        "rejects": rejects,
+        "rejects": lines,
         "form": form,
         "choices": choices,
         "wrong": wrong,

@@ -8,9 +8,9 @@ from typing import Any
 from werkzeug.exceptions import NotFound
 
 from services.causes import CAUSES
-from store import answers, calls, jobs
+from store import answers, calls, job_details
 from store.calls import REUSED
-from store.jobs import JobSeen
+from store.job_details import JobSeen
 from webapp import fields as shown
 from webapp.panels.panel import Args, id_of
 from webapp.questions import Look
@@ -83,4 +83,4 @@ def kept(look: Look, args: Args) -> Mapping[str, Any]:
 
 def _job(look: Look, args: Args) -> JobSeen | None:
     job_id = id_of(args.get("job", ""))
-    return None if job_id is None else jobs.see(look.conn, job_id)
+    return None if job_id is None else job_details.see(look.conn, job_id)

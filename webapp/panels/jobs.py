@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from services.causes import CAUSES, Advice, Cause
-from store import job_pages, lists, tally
+from store import job_pages, list_pages, tally
 from store.job_pages import MOST_COUNTED, Example
-from store.lists import Named
+from store.list_pages import Named
 from store.states import Status
 from webapp import job_filters
 from webapp.job_filters import JobFilter
@@ -44,7 +44,7 @@ class Group:
 def rows(look: Look, args: Args) -> Mapping[str, Any]:
     """Which jobs are these?"""
     asked = job_filters.from_args(args)
-    named = lists.named(look.conn)
+    named = list_pages.named(look.conn)
     counts = tally.read(look.conn, None if asked.list is None else [asked.list])
     there = job_filters.matching(asked, counts, named)
     after = job_filters.from_cursor(args.get("cursor"), asked)
@@ -72,7 +72,7 @@ def _total(look: Look, asked: JobFilter, there: Mapping[int, int]) -> int:
 def failures(look: Look, args: Args) -> Mapping[str, Any]:
     """What failed why, and what helps?"""
     asked = job_filters.failed(args)
-    named = {one.id: one for one in lists.named(look.conn)}
+    named = {one.id: one for one in list_pages.named(look.conn)}
     sizes = _sizes(look, asked, named)
     last = tally.last_failed(look.conn, sorted({list_id for list_id, _ in sizes}), LOOK_BACK_DAYS)
     begin = look.as_of - SINCE[args["since"]] if args.get("since") in SINCE else None

@@ -8,7 +8,7 @@ from typing import Any
 from werkzeug.exceptions import NotFound
 
 from store import calls
-from store.keys import Headroom
+from store.headroom import Headroom
 from webapp.panels.panel import Args
 from webapp.questions import Look
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.causes import CAUSES, Advice, Cause
-from store import lists, tally
+from store import list_pages, lists, tally
 from store.lists import ListSeen
 from webapp.forecast import LOOK_BACK_MINUTES
 from webapp.job_filters import number_in
@@ -35,7 +35,7 @@ class CauseRow:
 
 def index(look: Look, _args: Args) -> Mapping[str, Any]:
     """How far is every list?"""
-    seen = lists.latest(look.conn, MOST_OPEN, MOST_ENDED)
+    seen = list_pages.latest(look.conn, MOST_OPEN, MOST_ENDED)
     rows = _rows(look, seen)
     ended = [row for row in rows if row.of.finished_at is not None]
     return {

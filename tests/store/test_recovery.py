@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from store import claims
-from store.claims import SUSPECT_LOSSES, Claim, Settlement
+from store.claims import Claim, Settlement
+from store.recovery import SUSPECT_LOSSES
 from store.workers import Identity, Pulse
 
 A = Callable[..., int]
