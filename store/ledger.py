@@ -16,15 +16,8 @@ from uuid import UUID
 
 import psycopg
 
-from store.allowances import (
-    FREE_SOON,
-    HELD_BY_OTHERS,
-    IS_HELD,
-    LONGEST_PACE,
-    MOST_AHEAD_SECONDS,
-    NOW,
-    leaves,
-)
+from store.allowances import FREE_SOON, LONGEST_PACE, MOST_AHEAD_SECONDS, leaves
+from store.slots import NOW, OTHERS, SHARED_PART, UNKNOWN_HOLDER_SECONDS, WISHED_UNTIL, room_of
 
 # Of a key `k`: the asker's key set has it, and its secret is none of those that the asker cannot open.
 USABLE_BY_ASKER = """
@@ -35,14 +28,11 @@ RESERVABLE = f"""
     CASE WHEN %(key_id)s::int IS NULL THEN k.state = 'active'
          ELSE k.id = %(key_id)s AND k.state <> 'disabled' END AND {USABLE_BY_ASKER}"""
 
-# Slots of an allowance `w` that are not to be had: others', and those that the asker's own calls are in.
-TAKEN_SLOTS = f"""
-    {HELD_BY_OTHERS} + coalesce((
-        SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
-        WHERE b.id = w.account_id), 0)"""
-
-# A worker's slots are its own as long as it is known; if it is not there, for so long.
-UNKNOWN_HOLDER_SECONDS = 60
+# The asker's own calls that are under way at the account of an allowance `w`, and the room that leaves.
+UNDER_WAY = """coalesce((
+    SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
+    WHERE b.id = w.account_id), 0)"""
+SLOTS = room_of(UNDER_WAY)
 
 RESERVE = f"""
 WITH chosen AS MATERIALIZED (
@@ -55,7 +45,7 @@ WITH chosen AS MATERIALIZED (
                 SELECT e.until, sum(e.used) OVER (ORDER BY e.until DESC) AS upto
                 FROM unnest(w.until, w.used) AS e(until, used)) n
              WHERE w.account_id = a.id AND CASE w.kind
-                WHEN 'at_once' THEN w.amount <= {TAKEN_SLOTS}
+                WHEN 'at_once' THEN (SELECT r.room FROM ({SLOTS}) r) < 1
                 WHEN 'tokens' THEN n.upto > w.amount - least((%(tokens)s::int[])[1], w.amount)
                 ELSE n.upto >= w.amount END)),
         a.load_until, a.seen, k.used_at
@@ -66,30 +56,33 @@ clock AS MATERIALIZED (  -- read after the locks: a time from before them would 
     SELECT {NOW} AS now, count(*) FROM limits),
 bound AS MATERIALIZED (
     SELECT w.*, w.per_seconds + w.guard_seconds AS span,
-           CASE w.kind WHEN 'at_once' THEN w.amount - ({TAKEN_SLOTS}) ELSE w.amount END AS room,
+           CASE w.kind WHEN 'at_once' THEN s.room ELSE w.amount END AS room, s.part, {UNDER_WAY} AS under_way,
            {leaves(f"(clock.now + {MOST_AHEAD_SECONDS})", "w")} AS latest,
            CASE WHEN w.spread THEN clock.now + {MOST_AHEAD_SECONDS} + {LONGEST_PACE} END AS latest_turn
-    FROM limits w, clock),
+    FROM clock, limits w LEFT JOIN LATERAL ({SLOTS}) s ON w.kind = 'at_once'),
 entry AS MATERIALIZED (  -- latest first: `upto` is used until then or later. The clock may have stepped back
     SELECT w.no, least(e.until, w.latest) AS until, e.used, e.until > w.latest AS is_ahead,
            sum(e.used) OVER (PARTITION BY w.no ORDER BY e.until DESC) AS upto
     FROM bound w, clock, unnest(w.until, w.used) AS e(until, used)
     WHERE w.kind <> 'at_once' AND e.until > clock.now),
 need AS MATERIALIZED (  -- of the j-th call alone, and `upto` of the first j together
-    SELECT no, j, room, amount, spread, latest_turn, needs, needs * span / amount AS seconds,
+    SELECT no, j, kind, room, amount, spread, latest_turn, needs, needs * span / amount AS seconds,
            sum(needs) OVER (PARTITION BY no ORDER BY j) AS upto
     FROM (SELECT w.*, t.j, CASE w.kind WHEN 'tokens' THEN least(t.tokens, w.amount) ELSE 1 END AS needs
           FROM bound w, unnest(%(tokens)s::int[]) WITH ORDINALITY AS t(tokens, j)) n),
 free AS MATERIALIZED (  -- the j-th waits until what all up to it need has left every window
     SELECT n.j, max(n.seconds) AS load, coalesce(max(n.seconds) FILTER (WHERE n.spread), 0) AS pace,
-           greatest(clock.now, c.rest_until, max(e.until), least(c.paced_until, max(n.latest_turn))) AS at
+           greatest(clock.now, c.rest_until, max(e.until), least(c.paced_until, max(n.latest_turn))) AS at,
+           bool_and(n.upto <= n.room) AS has_slot
     FROM chosen c, clock, need n LEFT JOIN entry e ON e.no = n.no AND e.upto > n.amount - n.upto
-    GROUP BY n.j, clock.now, c.rest_until, c.paced_until HAVING bool_and(n.upto <= n.room)),
+    GROUP BY n.j, clock.now, c.rest_until, c.paced_until
+    HAVING bool_and(n.upto <= n.room OR n.kind = 'at_once')),
 permit AS MATERIALIZED (  -- and, where it is spread, until its turn after the one before
-    SELECT j, load, pace, before + max(at - before) OVER (ORDER BY j) AS at FROM (
+    SELECT j, load, pace, has_slot, before + max(at - before) OVER (ORDER BY j) AS at FROM (
         SELECT *, sum(pace) OVER (ORDER BY j) - pace AS before FROM free) f),
-granted AS MATERIALIZED (
+soon AS MATERIALIZED (
     SELECT permit.* FROM permit, clock WHERE permit.at <= clock.now + %(ahead)s),
+granted AS MATERIALIZED (SELECT * FROM soon WHERE has_slot),
 written AS (
     UPDATE allowance w SET (until, used) = (
         SELECT coalesce(array_agg(u.until ORDER BY u.until), '{{}}'),
@@ -103,18 +96,25 @@ written AS (
     FROM bound l
     WHERE w.account_id = l.account_id AND w.no = l.no AND l.kind <> 'at_once'
       AND (EXISTS (SELECT FROM granted) OR EXISTS (SELECT FROM entry WHERE is_ahead))),
+slots AS MATERIALIZED (  -- `wishes`: nothing but slots is missing, and it has less than its share
+    SELECT l.*, h.has, l.under_way + g.n AS keeps, l.under_way + g.n < greatest(l.part, 1) AND EXISTS (
+               SELECT FROM soon JOIN need n USING (j) WHERE n.no = l.no AND n.upto > n.room) AS wishes
+    FROM bound l, (SELECT count(*)::int AS n FROM granted) g, LATERAL (
+        SELECT coalesce(sum(h.used), 0) AS has FROM unnest(l.holder, l.used) AS h(holder, used)
+        WHERE h.holder = %(worker)s) h
+    WHERE l.kind = 'at_once'),
 leased AS (  -- the slots that are in use, and one for each permit; what was leased beyond goes back
-    UPDATE allowance w SET (holder, until, used) = (
-        SELECT array_agg(h.holder), array_agg(h.until), array_agg(h.used) FROM (
-            SELECT * FROM unnest(l.holder, l.until, l.used) AS h(holder, until, used)
-            WHERE h.holder <> %(worker)s AND {IS_HELD}
+    UPDATE allowance l SET (holder, until, used) = (
+        SELECT coalesce(array_agg(h.holder), '{{}}'), coalesce(array_agg(h.until), '{{}}'),
+               coalesce(array_agg(h.used), '{{}}') FROM (
+            {OTHERS}
             UNION ALL
-            SELECT %(worker)s, clock.now + {UNKNOWN_HOLDER_SECONDS}, coalesce((
-                SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
-                WHERE b.id = l.account_id), 0) + (SELECT count(*) FROM granted)::int) h)
-    FROM bound l, clock
-    WHERE w.account_id = l.account_id AND w.no = l.no AND l.kind = 'at_once'
-      AND EXISTS (SELECT FROM granted)),
+            SELECT %(worker)s, clock.now + {UNKNOWN_HOLDER_SECONDS}, w.keeps WHERE w.keeps > 0
+            UNION ALL
+            SELECT %(worker)s, {WISHED_UNTIL}, 0 WHERE w.wishes) h)
+    FROM slots w, clock
+    WHERE l.account_id = w.account_id AND l.no = w.no
+      AND (w.wishes OR w.keeps <> w.has OR EXISTS (SELECT FROM granted))),
 charged AS (
     UPDATE account a SET seen = clock.now,
         load_until = greatest(clock.now, a.load_until) + coalesce((SELECT sum(load) FROM granted), 0),
@@ -127,7 +127,7 @@ noted AS (
 SELECT c.key_id, c.id, c.label, c.secret, c.fingerprint,
        ARRAY(SELECT at FROM granted ORDER BY j), clock.now,
        (SELECT min(guard_seconds) FROM limits),
-       coalesce((SELECT min(at) FROM permit) - clock.now, 'infinity'),
+       coalesce((SELECT min(at) FROM permit WHERE has_slot) - clock.now, 'infinity'),
        ARRAY(SELECT DISTINCT kind FROM limits)
 FROM chosen c, clock
 """
@@ -143,12 +143,27 @@ TESTABLE = f"""
     AND a.rest_until <= {NOW} + %(soon)s
     AND NOT EXISTS (SELECT FROM allowance w WHERE w.account_id = a.id AND {FREE_SOON} < 1)"""
 
-# For a statement that claims: the permits that usable accounts will have within `soon` seconds.
+# The jobs of others that were claimed within `soon` seconds and may need keys of the asker's.
+LATELY = """
+    WITH held AS MATERIALIZED (  -- first: see the claim
+        SELECT list_id, worker FROM job WHERE status = 'in_progress' AND worker <> %(worker)s
+        AND claimed_at > clock_timestamp() - %(soon)s * interval '1 second')
+    SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker o ON o.id = h.worker
+    WHERE l.service = %(service)s
+      AND (%(key_set)s::text IS NULL OR o.key_set IS NULL OR o.key_set = %(key_set)s)"""
+
+# For a statement that claims: the permits that usable accounts will have within `soon` seconds. The asker's
+# share of slots is its own, whoever holds them now: what others have claimed lately, and the claim takes off,
+# does not wait for it.
 HEADROOM = f"""
 headroom AS MATERIALIZED (
-    SELECT coalesce(sum(greatest(free, 0)), 0)::bigint AS permits FROM (
-        SELECT min(floor({FREE_SOON})) AS free
-        FROM account a JOIN allowance w ON w.account_id = a.id
+    SELECT greatest(coalesce(sum(greatest(free, 0)), 0), CASE WHEN sum(part) > 0 THEN sum(part) + ({LATELY})
+                    END)::bigint AS permits
+    FROM (
+        SELECT min(f.free) AS free, CASE WHEN bool_or(w.kind = 'at_once')
+               THEN min(CASE w.kind WHEN 'at_once' THEN {SHARED_PART} ELSE f.free END) END AS part
+        FROM account a JOIN allowance w ON w.account_id = a.id CROSS JOIN LATERAL (
+            SELECT floor({FREE_SOON}) AS free) f
         WHERE a.service = %(service)s
           AND a.rest_until <= {NOW} + %(soon)s
           AND EXISTS (SELECT FROM key k WHERE k.account_id = a.id AND k.state = 'active'
@@ -163,18 +178,6 @@ UPDATE allowance w SET used[array_position(w.until, {leaves("%(at)s::float8", "w
     + %(actual)s - least(%(estimated)s, w.amount))
 WHERE w.account_id = %(account_id)s AND w.kind = 'tokens'
   AND array_position(w.until, {leaves("%(at)s::float8", "w")}) IS NOT NULL
-"""
-
-KEEP_SLOTS = f"""
-UPDATE allowance w SET (holder, until, used) = (
-    SELECT coalesce(array_agg(h.holder), '{{}}'), coalesce(array_agg(h.until), '{{}}'),
-           coalesce(array_agg(h.used), '{{}}') FROM (
-        SELECT * FROM unnest(w.holder, w.until, w.used) AS h(holder, until, used) WHERE h.holder <> %(worker)s
-        UNION ALL
-        SELECT %(worker)s, {NOW} + {UNKNOWN_HOLDER_SECONDS}, b.n
-        FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n) WHERE b.id = w.account_id) h)
-FROM account a
-WHERE a.id = w.account_id AND a.service = %(service)s AND w.kind = 'at_once' AND %(worker)s = ANY (w.holder)
 """
 
 # Bounds what a service may ask for, in SQL because there NaN is the largest number.
@@ -299,12 +302,6 @@ def correct(conn: psycopg.Connection, account_id: int, at: float, *, estimated: 
     """A call reserved for the time `at` cost other tokens than thought. False: it counts no more."""
     given = {"account_id": account_id, "at": at, "estimated": estimated, "actual": actual}
     return conn.execute(CORRECT, given).rowcount > 0
-
-
-def keep_slots(conn: psycopg.Connection, service: str, worker: UUID, calling: Mapping[int, int]) -> None:
-    """Of its slots at the service's accounts the worker keeps so many, by account, and returns the rest."""
-    given = {"accounts": list(calling), "calling": list(calling.values())}
-    conn.execute(KEEP_SLOTS, {**given, "service": service, "worker": worker})
 
 
 def rest_account(conn: psycopg.Connection, account_id: int, seconds: float, cause: str) -> bool:

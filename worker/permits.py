@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from store import ledger
+from store import ledger, slots
 from store.ledger import NOBODY
 from store.limits import Kind
 from store.vault import Locked, Vault
@@ -34,6 +34,10 @@ USUAL_OF_LAST = 16
 
 # A job whose permit is further away goes back to the queue; nothing is claimed for permits further away.
 SOON_SECONDS = 2.0
+# Nobody knows when calls of others end. Who waits for a slot of theirs has it when the next one ends or, with
+# more workers than slots, in its turn; and goes back when that takes long.
+SLOT_PATIENCE_SECONDS = 5.0
+SHORTEST_SLOT_NAP_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +67,18 @@ class Waiter:
     tokens: int
     ready: threading.Event = field(default_factory=threading.Event)
     given: Permit | PutBack | None = None
+    in_vain_since: float | None = None
 
     def give(self, what: Permit | PutBack) -> None:
         self.given = what
         self.ready.set()
+
+    def in_vain_seconds(self) -> float:
+        """For how long it has been known that a call of another worker has to end first."""
+        now = time.monotonic()
+        if self.in_vain_since is None:
+            self.in_vain_since = now
+        return now - self.in_vain_since
 
 
 class Permits:
@@ -130,11 +142,12 @@ class Permits:
 
     def _of_key(self, work: Work, tokens: int) -> Permit:
         """A permit of the key that the job is a test of. There is no line for it: nobody else asks."""
+        waiter = Waiter(work, tokens)
         while True:
             work.check()
             pause = LONGEST_NAP_SECONDS
             try:
-                answer = self._reserve([Waiter(work, tokens)])
+                answer = self._reserve([waiter])
             except psycopg.OperationalError as error:
                 log.warning("the database is away, no permit to test a key: %s", error)
             else:
@@ -143,6 +156,8 @@ class Permits:
                         return answer[0]
                     case ledger.Reservation():
                         pause = answer.wait_seconds
+                        if math.isinf(pause) and waiter.in_vain_seconds() < SLOT_PATIENCE_SECONDS:
+                            pause = slot_nap_seconds(waiter.in_vain_seconds())
                     case ledger.Busy():
                         pause = BUSY_PAUSE_SECONDS
                     case ledger.NoKey():
@@ -208,7 +223,7 @@ class Permits:
                 for permit in answer:
                     self._hand_out(permit)
             case ledger.Reservation():
-                self._wait_for(answer)
+                self._wait_for(answer, asking[0])
             case ledger.Busy():
                 self._nap(BUSY_PAUSE_SECONDS)
             case ledger.NoKey():
@@ -293,22 +308,25 @@ class Permits:
         self._is_idle = False
         try:
             with self._asking, self._connections() as conn:
-                ledger.keep_slots(conn, self.service, self._worker, self._under_way())
+                slots.keep_slots(conn, self.service, self._worker, self._under_way())
         except psycopg.OperationalError as error:
             log.warning("the database is away, slots are given back later: %s", error)
             self._is_idle = True
             self._nap(LONGEST_NAP_SECONDS)
 
-    def _wait_for(self, reserved: ledger.Reservation) -> None:
+    def _wait_for(self, reserved: ledger.Reservation, first: Waiter) -> None:
         if reserved.secret in self.locked:  # another key may do
             return
         seconds = reserved.wait_seconds
-        ours_end = math.isinf(seconds) and self._under_way().get(reserved.account_id, 0) > 0
-        if seconds > SOON_SECONDS and not ours_end:
+        if math.isinf(seconds) and self._under_way().get(reserved.account_id, 0):
+            self._nap(LONGEST_NAP_SECONDS, until_done=True)
+        elif math.isinf(seconds) and first.in_vain_seconds() < SLOT_PATIENCE_SECONDS:
+            self._nap(slot_nap_seconds(first.in_vain_seconds()))
+        elif seconds > SOON_SECONDS:
             message = f"every usable key is at its limit{_for(seconds)}"
             self._send_away(PutBack("rate_limited", message))
         else:
-            self._nap(min(seconds - AHEAD_SECONDS / 2, LONGEST_NAP_SECONDS), until_done=ours_end)
+            self._nap(min(seconds - AHEAD_SECONDS / 2, LONGEST_NAP_SECONDS))
 
     def _send_away(self, reason: PutBack) -> None:
         with self._changed:
@@ -322,6 +340,11 @@ class Permits:
                 lambda: self._stopped or (until_done and self._calling.total() < under_way),
                 max(seconds, 0.001),
             )
+
+
+def slot_nap_seconds(waited_seconds: float) -> float:
+    """Until who waits for a slot of others asks again, which is also how they hear that it still does."""
+    return min(max(waited_seconds / 4, SHORTEST_SLOT_NAP_SECONDS), LONGEST_NAP_SECONDS)
 
 
 def _for(seconds: float) -> str:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from cryptography.fernet import Fernet
 
-from store import ledger
+from store import ledger, slots
 from store.ledger import Busy, NoKey, Reservation
 from store.vault import Vault
 from worker import permits as module
@@ -373,7 +373,7 @@ def test_the_ledger_hears_how_many_calls_are_under_way_until_they_are_done(
 ) -> None:
     kept: list[dict[int, int]] = []
     monkeypatch.setattr(
-        ledger, "keep_slots", lambda _conn, _service, _worker, calling: kept.append(dict(calling))
+        slots, "keep_slots", lambda _conn, _service, _worker, calling: kept.append(dict(calling))
     )
     monkeypatch.setattr(module, "SLOTS_IDLE_SECONDS", 0.02)
     book.answer = lambda want: replace(book.grant(want), kinds=frozenset({"at_once"}))
