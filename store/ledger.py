@@ -17,6 +17,7 @@ from uuid import UUID
 import psycopg
 
 from store.allowances import FREE_SOON, LONGEST_PACE, MOST_AHEAD_SECONDS, leaves
+from store.circuits import PROBE_SECONDS
 from store.slots import NOW, OTHERS, SHARED_PART, UNKNOWN_HOLDER_SECONDS, WISHED_UNTIL, room_of
 
 # Of a key `k`: the asker's key set has it, and its secret is none of those that the asker cannot open.
@@ -28,6 +29,11 @@ RESERVABLE = f"""
     CASE WHEN %(key_id)s::int IS NULL THEN k.state = 'active'
          ELSE k.id = %(key_id)s AND k.state <> 'disabled' END AND {USABLE_BY_ASKER}"""
 
+# Of a service `s`: the asker may not call it now. While it does not answer only a probe may.
+RESTS = f"""
+    CASE WHEN %(probes)s THEN s.rest_until > clock_timestamp() + interval '{PROBE_SECONDS} seconds'
+         ELSE s.rest_until > clock_timestamp() OR s.opened_at IS NOT NULL END"""
+
 # The asker's own calls that are under way at the account of an allowance `w`, and the room that leaves.
 UNDER_WAY = """coalesce((
     SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
@@ -37,8 +43,8 @@ SLOTS = room_of(UNDER_WAY)
 RESERVE = f"""
 WITH chosen AS MATERIALIZED (
     SELECT k.id AS key_id, k.label, k.secret, k.fingerprint, a.id, a.rest_until, a.paced_until
-    FROM key k JOIN account a ON a.id = k.account_id
-    WHERE a.service = %(service)s AND {RESERVABLE}
+    FROM key k JOIN account a ON a.id = k.account_id JOIN service s ON s.name = a.service
+    WHERE a.service = %(service)s AND {RESERVABLE} AND NOT {RESTS}
     ORDER BY greatest(  -- who can serve first; of those who can now, the least loaded. Unlocked: a guess
             extract(epoch FROM statement_timestamp()) + %(ahead)s, a.rest_until, a.paced_until,
             (SELECT max(n.until) FROM allowance w CROSS JOIN LATERAL (
@@ -132,9 +138,13 @@ SELECT c.key_id, c.id, c.label, c.secret, c.fingerprint,
 FROM chosen c, clock
 """
 
-# Asked when no row could be locked: is there a usable key at all?
-USABLE = f"""
-SELECT EXISTS (SELECT FROM key k WHERE k.service = %(service)s AND {RESERVABLE})
+# Asked when no row could be locked: is there a usable key at all, and does the service rest?
+WHY_NONE = f"""
+SELECT EXISTS (SELECT FROM key k WHERE k.service = s.name AND {RESERVABLE}), {RESTS},
+       CASE WHEN s.rest_until > clock_timestamp()
+            THEN extract(epoch FROM s.rest_until - clock_timestamp())::float8 ELSE 'infinity' END,
+       s.rest_cause
+FROM service s WHERE s.name = %(service)s
 """
 
 # Of a key `k` and its account `a`, for a statement that claims: it can be tested within `soon` seconds.
@@ -241,8 +251,19 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
+class Resting:
+    """The service is not to be called for so long, and why. Infinite: until a probe has been answered."""
+
+    seconds: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class NoKey:
     """No key of the service may be used: none was added, or all are invalid, exhausted or disabled."""
+
+
+Answer = Reservation | Busy | Resting | NoKey
 
 
 def reserve(
@@ -257,13 +278,14 @@ def reserve(
     tokens: Sequence[int] = (),
     worker: UUID = NOBODY,
     calling: Mapping[int, int] | None = None,
-) -> Reservation | Busy | NoKey:
+    probes: bool = False,
+) -> Answer:
     """Reserve up to `want` permits of the least loaded usable key, at most `ahead_seconds` ahead.
 
     They are fewer when the smallest limit is. `locked`: secrets, as they are stored, that the asker cannot
     open. `key_id`: of this key alone, to test it, rejected or not. `tokens`: what each call is thought to
     cost, 0 for those that are not named. `worker`: who leases slots, of which it has `calling` in use, by
-    account. Commit before using them.
+    account. `probes`: for a job that tries whether the service answers again. Commit before using them.
     """
     if ahead_seconds > MOST_AHEAD_SECONDS:
         raise ValueError(f"permits are reserved at most {MOST_AHEAD_SECONDS:g} s ahead")
@@ -278,6 +300,7 @@ def reserve(
         "worker": worker,
         "accounts": list(in_use),
         "calling": list(in_use.values()),
+        "probes": probes,
     }
     row = conn.execute(RESERVE, asked).fetchone()
     if row is not None:
@@ -294,8 +317,10 @@ def reserve(
             tuple(at),
             frozenset(kinds),
         )
-    usable = conn.execute(USABLE, asked).fetchone()
-    return Busy() if usable and usable[0] else NoKey()
+    is_usable, rests, seconds, cause = conn.execute(WHY_NONE, asked).fetchone() or (False, False, 0.0, None)
+    if not is_usable:
+        return NoKey()
+    return Resting(seconds, cause or "it does not answer") if rests else Busy()
 
 
 def correct(conn: psycopg.Connection, account_id: int, at: float, *, estimated: int, actual: int) -> bool:

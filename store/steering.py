@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import psycopg
 
-from store.allowances import IN_USE, NOW
+from store.allowances import IN_USE
+from store.slots import NOW
 
 # Of an account's limits of this unit the tightest whose window lasts at least until the reset: there the
 # others' use is counted until the reset.

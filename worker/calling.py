@@ -31,7 +31,8 @@ from store.cleaning import text
 from store.vault import fingerprint
 from worker.connections import Connections
 from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
-from worker.permits import Permit, Permits
+from worker.line import Permit
+from worker.permits import Permits
 from worker.reading import Files
 from worker.reusing import take_over
 from worker.shared import SharedAnswers
