@@ -15,7 +15,7 @@ from store.calls import columns as call_columns
 from store.circuits import PROBING
 from store.cleaning import MAX_MESSAGE, text
 from store.database import positional
-from store.ledger import HEADROOM, TESTABLE
+from store.headroom import HEADROOM, TESTABLE
 from store.states import Outcome, Status
 from store.tally import CAUSE_COUNTED, COUNTED
 

@@ -16,15 +16,13 @@ from uuid import UUID
 
 import psycopg
 
-from store.allowances import FREE_SOON, LONGEST_PACE, MOST_AHEAD_SECONDS, leaves
+from store.allowances import LONGEST_PACE, MOST_AHEAD_SECONDS, leaves
 from store.circuits import PROBE_SECONDS
-from store.slots import NOW, OTHERS, SHARED_PART, UNKNOWN_HOLDER_SECONDS, WISHED_UNTIL, room_of
+from store.headroom import USABLE_BY_ASKER
+from store.slots import NOW, OTHERS, UNKNOWN_HOLDER_SECONDS, WISHED_UNTIL, room_of
 
-# Of a key `k`: the asker's key set has it, and its secret is none of those that the asker cannot open.
-USABLE_BY_ASKER = """
-    (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s) AND k.secret <> ALL (%(locked)s::bytea[])"""
-
-# The same of the one key that is asked for, if one is: to be tested it need not be accepted any more.
+# Of a key `k`: the asker may use it. To be tested, as the one that is asked for, it need not be accepted any
+# more.
 RESERVABLE = f"""
     CASE WHEN %(key_id)s::int IS NULL THEN k.state = 'active'
          ELSE k.id = %(key_id)s AND k.state <> 'disabled' END AND {USABLE_BY_ASKER}"""
@@ -39,6 +37,9 @@ UNDER_WAY = """coalesce((
     SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
     WHERE b.id = w.account_id), 0)"""
 SLOTS = room_of(UNDER_WAY)
+
+# The slack is a third of the guard: the rest is for jitter between our socket and the service's clock.
+SLACK_SHARE = 1 / 3
 
 RESERVE = f"""
 WITH chosen AS MATERIALIZED (
@@ -130,11 +131,11 @@ charged AS (
 noted AS (
     UPDATE key k SET used_at = clock.now FROM chosen c, clock
     WHERE k.id = c.key_id AND EXISTS (SELECT FROM granted))
-SELECT c.key_id, c.id, c.label, c.secret, c.fingerprint,
-       ARRAY(SELECT at FROM granted ORDER BY j), clock.now,
-       (SELECT min(guard_seconds) FROM limits),
-       coalesce((SELECT min(at) FROM permit WHERE has_slot) - clock.now, 'infinity'),
-       ARRAY(SELECT DISTINCT kind FROM limits)
+SELECT c.key_id, c.id, c.label, c.secret, c.fingerprint, ARRAY(SELECT at - clock.now FROM granted ORDER BY j),
+       (SELECT min(guard_seconds) FROM limits) * {SLACK_SHARE},
+       (SELECT coalesce(min(at) FILTER (WHERE has_slot), CASE WHEN min(at) > clock.now + %(ahead)s
+                        THEN min(at) ELSE 'infinity' END) - clock.now FROM permit),
+       ARRAY(SELECT at FROM granted ORDER BY j), ARRAY(SELECT DISTINCT kind FROM limits)
 FROM chosen c, clock
 """
 
@@ -147,78 +148,6 @@ SELECT EXISTS (SELECT FROM key k WHERE k.service = s.name AND {RESERVABLE}), {RE
 FROM service s WHERE s.name = %(service)s
 """
 
-# Of a key `k` and its account `a`, for a statement that claims: it can be tested within `soon` seconds.
-TESTABLE = f"""
-    k.state <> 'disabled' AND {USABLE_BY_ASKER}
-    AND a.rest_until <= {NOW} + %(soon)s
-    AND NOT EXISTS (SELECT FROM allowance w WHERE w.account_id = a.id AND {FREE_SOON} < 1)"""
-
-# The jobs of others that were claimed within `soon` seconds and may need keys of the asker's.
-LATELY = """
-    WITH held AS MATERIALIZED (  -- first: see the claim
-        SELECT list_id, worker FROM job WHERE status = 'in_progress' AND worker <> %(worker)s
-        AND claimed_at > clock_timestamp() - %(soon)s * interval '1 second')
-    SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker o ON o.id = h.worker
-    WHERE l.service = %(service)s
-      AND (%(key_set)s::text IS NULL OR o.key_set IS NULL OR o.key_set = %(key_set)s)"""
-
-# For a statement that claims: the permits that usable accounts will have within `soon` seconds. The asker's
-# share of slots is its own, whoever holds them now: what others have claimed lately, and the claim takes off,
-# does not wait for it.
-HEADROOM = f"""
-headroom AS MATERIALIZED (
-    SELECT greatest(coalesce(sum(greatest(free, 0)), 0), CASE WHEN sum(part) > 0 THEN sum(part) + ({LATELY})
-                    END)::bigint AS permits
-    FROM (
-        SELECT min(f.free) AS free, CASE WHEN bool_or(w.kind = 'at_once')
-               THEN min(CASE w.kind WHEN 'at_once' THEN {SHARED_PART} ELSE f.free END) END AS part
-        FROM account a JOIN allowance w ON w.account_id = a.id CROSS JOIN LATERAL (
-            SELECT floor({FREE_SOON}) AS free) f
-        WHERE a.service = %(service)s
-          AND a.rest_until <= {NOW} + %(soon)s
-          AND EXISTS (SELECT FROM key k WHERE k.account_id = a.id AND k.state = 'active'
-                      AND {USABLE_BY_ASKER})
-        GROUP BY a.id) f)
-"""
-
-# A log that the entry has left is left alone: what it counted is over.
-CORRECT = f"""
-UPDATE allowance w SET used[array_position(w.until, {leaves("%(at)s::float8", "w")})] = greatest(0,
-    w.used[array_position(w.until, {leaves("%(at)s::float8", "w")})]
-    + %(actual)s - least(%(estimated)s, w.amount))
-WHERE w.account_id = %(account_id)s AND w.kind = 'tokens'
-  AND array_position(w.until, {leaves("%(at)s::float8", "w")}) IS NOT NULL
-"""
-
-# Bounds what a service may ask for, in SQL because there NaN is the largest number.
-BOUNDED = "least({}, 366 * 86400.0)"
-SECONDS = BOUNDED.format("%(seconds)s::float8")
-
-REST_ACCOUNT = f"""
-UPDATE account SET rest_until = extract(epoch FROM clock_timestamp()) + {SECONDS}, rest_cause = %(cause)s
-WHERE id = %(account_id)s AND rest_until < extract(epoch FROM clock_timestamp()) + {SECONDS}
-"""
-
-# A person's word counts, also when it shortens a rest.
-REST_ANEW = f"""
-UPDATE account SET rest_until = extract(epoch FROM clock_timestamp()) + {SECONDS}, rest_cause = %(cause)s
-WHERE id = (SELECT account_id FROM key WHERE id = %(key_id)s AND state = 'active')
-"""
-
-END_REST_IF_RESTING = """
-UPDATE account SET rest_until = 0, rest_cause = NULL
-WHERE id = (SELECT account_id FROM key WHERE id = %s) AND rest_until > extract(epoch FROM clock_timestamp())
-"""
-
-REST_SERVICE = f"""
-UPDATE service SET rest_until = clock_timestamp() + {SECONDS} * interval '1 second', rest_cause = %(cause)s
-WHERE name = %(service)s AND rest_until < clock_timestamp() + {SECONDS} * interval '1 second'
-"""
-
-# The slack is a third of the guard: the rest is for jitter between our socket and the service's clock.
-SLACK_SHARE = 1 / 3
-
-
 # Who holds slots when nobody says so: tests, and what has no worker.
 NOBODY = UUID(int=0)
 
@@ -229,7 +158,7 @@ class Reservation:
 
     A permit is past its use when `slack_seconds` have gone by since then. `wait_seconds`: when the first
     permit could be had; with no permits in hand, ask again after that long. Infinite: when a call of the
-    account has ended, since as many as may be are under way. `at`: the same as `in_seconds` on the database's
+    account has ended, since nothing else is missing. `at`: the same as `in_seconds` on the database's
     clock. `kinds`: what the account's limits count.
     """
 
@@ -303,50 +232,15 @@ def reserve(
         "probes": probes,
     }
     row = conn.execute(RESERVE, asked).fetchone()
-    if row is not None:
-        key_id, account_id, label, secret, mark, at, now, guard_seconds, wait_seconds, kinds = row
-        return Reservation(
-            key_id,
-            account_id,
-            label,
-            secret,
-            mark,
-            tuple(one - now for one in at),
-            guard_seconds * SLACK_SHARE,
-            wait_seconds,
-            tuple(at),
-            frozenset(kinds),
-        )
+    if row is None:
+        return _why_none(conn, asked)
+    *of_key, in_seconds, slack_seconds, wait_seconds, at, kinds = row
+    whole = (*of_key, tuple(in_seconds), slack_seconds, wait_seconds, tuple(at), frozenset(kinds))
+    return Reservation(*whole)
+
+
+def _why_none(conn: psycopg.Connection, asked: Mapping[str, object]) -> Busy | Resting | NoKey:
     is_usable, rests, seconds, cause = conn.execute(WHY_NONE, asked).fetchone() or (False, False, 0.0, None)
     if not is_usable:
         return NoKey()
     return Resting(seconds, cause or "it does not answer") if rests else Busy()
-
-
-def correct(conn: psycopg.Connection, account_id: int, at: float, *, estimated: int, actual: int) -> bool:
-    """A call reserved for the time `at` cost other tokens than thought. False: it counts no more."""
-    given = {"account_id": account_id, "at": at, "estimated": estimated, "actual": actual}
-    return conn.execute(CORRECT, given).rowcount > 0
-
-
-def rest_account(conn: psycopg.Connection, account_id: int, seconds: float, cause: str) -> bool:
-    """Let the account rest. False: it rests longer already; an answer never shortens a rest."""
-    return (
-        conn.execute(REST_ACCOUNT, {"account_id": account_id, "seconds": seconds, "cause": cause}).rowcount
-        == 1
-    )
-
-
-def rest_key(conn: psycopg.Connection, key_id: int, seconds: float, cause: str) -> bool:
-    """A person lets a key rest, and with it its account, for exactly so long. False: it is not in use."""
-    return conn.execute(REST_ANEW, {"key_id": key_id, "seconds": seconds, "cause": cause}).rowcount == 1
-
-
-def end_rest(conn: psycopg.Connection, key_id: int) -> bool:
-    """A person ends the rest of a key's account. False: it does not rest."""
-    return conn.execute(END_REST_IF_RESTING, (key_id,)).rowcount == 1
-
-
-def rest_service(conn: psycopg.Connection, service: str, seconds: float, cause: str) -> bool:
-    """Stop claims for the service for a while, whatever the key. False: it rests longer already."""
-    return conn.execute(REST_SERVICE, {"service": service, "seconds": seconds, "cause": cause}).rowcount == 1

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import psycopg
 import pytest
 
-from store import claims, keys, ledger
+from store import claims, keys, ledger, steering
 from store.ledger import Reservation
 from store.limits import BadLimit, Kind, Limit
 from store.vault import Vault
@@ -149,13 +149,13 @@ def test_tokens_are_corrected_by_what_the_answer_has_cost(
     first = reserve(conn, 1, tokens=[600])
     clock.advance(10.0)
     second = reserve(conn, 1, tokens=[400])
-    assert ledger.correct(conn, first.account_id, first.at[0], estimated=600, actual=150)
+    assert steering.correct(conn, first.account_id, first.at[0], estimated=600, actual=150)
     assert used(conn) == [550]
-    assert ledger.correct(conn, second.account_id, second.at[0], estimated=400, actual=450)
+    assert steering.correct(conn, second.account_id, second.at[0], estimated=400, actual=450)
     assert used(conn) == [600]
     clock.advance(52.0)  # the first has left with what it has cost, not more
     assert used(conn) == [450]
-    assert not ledger.correct(conn, first.account_id, first.at[0] - 600, estimated=600, actual=1)
+    assert not steering.correct(conn, first.account_id, first.at[0] - 600, estimated=600, actual=1)
     assert used(conn) == [450]
 
 
@@ -164,7 +164,7 @@ def test_an_estimate_above_the_limit_is_corrected_from_what_was_counted(
 ) -> None:
     a_key(conn, "1000 tokens/m")
     first = reserve(conn, 1, tokens=[5000])
-    assert ledger.correct(conn, first.account_id, first.at[0], estimated=5000, actual=700)
+    assert steering.correct(conn, first.account_id, first.at[0], estimated=5000, actual=700)
     assert used(conn) == [700]
 
 

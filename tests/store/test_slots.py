@@ -213,17 +213,18 @@ def test_slots_that_are_not_in_use_go_back_with_a_reservation_that_brings_nothin
     assert used(conn) == [1, 3]
 
 
-def test_who_waits_for_another_limit_wishes_no_slot(
+def test_who_waits_for_another_limit_wishes_no_slot_and_hears_how_long(
     conn: psycopg.Connection, clock: Any, a_key: A, a_worker: AWorker
 ) -> None:
-    a_key(conn, "4 at once", "4/10s")
+    a_key(conn, "4 at once", "5/10s")
     busy, other = a_worker(conn).id, a_worker(conn).id
     assert got(conn, busy, 4) == 4
-    assert got(conn, other) == 0
-    clock.advance(9.0)  # the window has no place yet: it wishes nothing
-    assert reserve(conn, 1, worker=other, ahead=0.0).in_seconds == ()
-    clock.advance(1.2)
-    assert got(conn, busy, under_way=3) == 1
+    assert reserve(conn, 2, worker=other).wait_seconds == math.inf  # the window has a place for one
+    clock.advance(6.0)
+    assert got(conn, busy, 1, under_way=3) == 1
+    assert reserve(conn, 2, worker=other).wait_seconds == pytest.approx(4.1, abs=0.01)
+    clock.advance(4.2)
+    assert got(conn, busy, under_way=3) == 1  # nobody wishes
 
 
 def test_the_share_of_a_worker_is_headroom_whatever_others_hold_and_have_claimed(

@@ -19,7 +19,7 @@ import pytest
 from services.extraction import Answer, CallFailed, Get
 from services.service import Service
 from services.verdicts import KeyInvalid
-from store import answers, claims, keys, ledger, workers
+from store import answers, claims, keys, steering, workers
 from store.answers import KeptAnswer
 from store.vault import Vault
 from store.workers import Identity
@@ -311,7 +311,7 @@ def test_a_worker_that_has_heard_nothing_of_a_pause_for_all_sends_nothing(
 ) -> None:
     """Another worker was told; this one does not wait for its next beat to know."""
     a_key(db)
-    assert ledger.rest_service(db, "registry", 30.0, "all of you")
+    assert steering.rest_service(db, "registry", 30.0, "all of you")
     with pytest.raises(PutBack) as reason:
         ask()
     assert reason.value.cause == "service_resting"

@@ -20,7 +20,7 @@ from wtforms import (
 from wtforms.validators import DataRequired, Length, NumberRange, Optional, ValidationError
 
 from services.registry import SERVICES
-from store import circuits, key_tests, keys, ledger, limits
+from store import circuits, key_tests, keys, limits, steering
 from store.keys import Headroom, KeyTaken, LimitsDiffer
 from store.limits import BadLimit, Limit
 from store.people import Role
@@ -226,14 +226,14 @@ def rest(key_id: int) -> ResponseReturnValue:
     who = person()
     cause = f"rested by {who.email}" if who else "rested"
     done = f"“{key.label}” rests for {duration(form.seconds)}."
-    return _act(key_id, lambda: _steer(ledger.rest_key, key_id, form.seconds, cause), done)
+    return _act(key_id, lambda: _steer(steering.rest_key, key_id, form.seconds, cause), done)
 
 
 @blueprint.post(ONE + "/end-rest")
 @needs(Role.OPERATOR)
 def end_rest(key_id: int) -> ResponseReturnValue:
     """End the rest of the key's account."""
-    return _act(key_id, lambda: _steer(ledger.end_rest, key_id), f"“{found(key_id).label}” rests no more.")
+    return _act(key_id, lambda: _steer(steering.end_rest, key_id), f"“{found(key_id).label}” rests no more.")
 
 
 @blueprint.post("/keys/services/<service>/try")
