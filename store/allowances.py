@@ -1,16 +1,15 @@
 """What an allowance has left, in SQL: the one place that knows windows, days, tokens and slots.
 
 An allowance is one limit of an account with a log: `until` says when a permit counts no more, `used` how much
-it counts. Of a limit of what runs at once the log says who (`holder`) has how many slots; what a worker that
-is known to be gone held is free, and of one that nobody knows it is until `until`.
+it counts. Of a limit of what runs at once it holds slots (`store.slots`).
 """
 
 from __future__ import annotations
 
+from store.slots import FREE_SLOTS, IS_HELD, NOW
+
 # A permit is handed out at most so far ahead. What is further off was entered before the clock stepped back.
 MOST_AHEAD_SECONDS = 2.0
-
-NOW = "extract(epoch FROM clock_timestamp())::float8"
 
 
 def leaves(at: str, w: str) -> str:
@@ -27,17 +26,6 @@ def leaves(at: str, w: str) -> str:
             ceil({at} / {w}.grain_seconds) * {w}.grain_seconds + {w}.per_seconds + {w}.guard_seconds
         ELSE {at} + {w}.per_seconds + {w}.guard_seconds END"""
 
-
-# Of a slot `h` of an allowance: its worker is not known to be gone. A worker that is not there yet has
-# registered since the statement began.
-IS_HELD = f"""
-    CASE (SELECT o.state IN ('running', 'draining') FROM worker o WHERE o.id = h.holder)
-        WHEN true THEN true WHEN false THEN false ELSE h.until > {NOW} END"""
-
-# Of an allowance `w` of slots: those that others than the asker hold.
-HELD_BY_OTHERS = f"""coalesce((
-    SELECT sum(h.used) FROM unnest(w.holder, w.until, w.used) AS h(holder, until, used)
-    WHERE h.holder <> %(worker)s AND {IS_HELD}), 0)"""
 
 # Of an allowance `w`: what people are told is in use now.
 IN_USE = f"""
@@ -58,7 +46,7 @@ LONGEST_PACE = """
 # in the window is free at once or when its entry leaves, and then again every window. What was entered before
 # the clock stepped back is left out: whoever reserves next sets it right.
 FREE_SOON = f"""
-    CASE w.kind WHEN 'at_once' THEN w.amount - {HELD_BY_OTHERS} ELSE (
+    CASE w.kind WHEN 'at_once' THEN {FREE_SLOTS} ELSE (
         SELECT least(
             w.amount * {WINDOWS.format("0")} - coalesce(sum(
                 e.used * ({WINDOWS.format("0")} - {WINDOWS.format("e.until - c.now")})), 0),

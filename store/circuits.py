@@ -24,6 +24,8 @@ LOG_LAG_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 120.0
 JITTER = 0.2
+# A claim that hands out a probe lets the service rest so long, which holds the others back and not the probe.
+PROBE_SECONDS = 1.0
 
 
 class Circuit(StrEnum):
@@ -84,10 +86,10 @@ WHERE s.name = %(service)s AND s.opened_at IS NULL AND s.failures >= {LEAST_FAIL
 """
 
 # The moment that a probe holds others back for ends with it; a longer rest that was asked for stays.
-CLOSE_IF_PROBED = """
+CLOSE_IF_PROBED = f"""
 UPDATE service SET opened_at = NULL, failures = 0, failing_since = 'epoch', pause_seconds = 0,
     probe_job = NULL, probe_claim_no = NULL,
-    rest_until = CASE WHEN rest_until <= clock_timestamp() + interval '1 second'
+    rest_until = CASE WHEN rest_until <= clock_timestamp() + interval '{PROBE_SECONDS} seconds'
                  THEN clock_timestamp() ELSE rest_until END
 WHERE name = %(service)s AND probe_job = %(job)s AND probe_claim_no = %(claim_no)s
 """

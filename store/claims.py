@@ -15,7 +15,7 @@ from store.calls import columns as call_columns
 from store.circuits import PROBING
 from store.cleaning import MAX_MESSAGE, text
 from store.database import positional
-from store.ledger import HEADROOM, TESTABLE
+from store.headroom import HEADROOM, TESTABLE
 from store.recovery import MAY_HOLD_SUSPECT, SUSPECT_LOSSES
 from store.states import BACK, Outcome, Status
 from store.tally import CAUSE_COUNTED, COUNTED
@@ -119,6 +119,11 @@ moved AS (
     FROM settled),
 {COUNTED}, {KEPT}, {LOGGED}
 SELECT id FROM settled
+UNION ALL  -- written by a try before: whoever frees a lost claim says so by another cause
+SELECT j.id FROM given g JOIN job j ON j.id = g.id
+WHERE %(again)b AND j.claim_no = g.claim_no
+  AND (j.status = g.status OR g.status = 'pending' AND j.status = 'cancelled')
+  AND (j.outcome, j.cause, j.message) IS NOT DISTINCT FROM (g.outcome, g.cause, g.message)
 """
 
 RELEASE = f"""
@@ -256,8 +261,9 @@ def settle(
     """Write back what a worker is done with, in one statement; returns the ids of the claims it had lost.
 
     Answers and calls are kept whoever holds the job now. `now` is on the clock of `Call.sent_at`. `again`: a
-    try before may have been written, so what is there already is left alone. Raises `psycopg.DataError` or
-    `psycopg.IntegrityError`, and nothing is written, when one row cannot be stored.
+    try before may have been written, so what is there already is left alone, and its claim was not lost.
+    Raises `psycopg.DataError` or `psycopg.IntegrityError`, and nothing is written, when one row cannot be
+    stored.
     """
     given = columns(settlements) | answer_columns(answers) | call_columns(calls, now) | {"again": again}
     written = conn.execute(SETTLE, given).fetchall()

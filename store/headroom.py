@@ -1,71 +1,44 @@
-"""What is used of the limits of each key, for pages that are looked at all the time."""
+"""What a statement that claims asks of the ledger: how many permits there will be soon, and for whom."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from store.allowances import FREE_SOON
+from store.slots import NOW, SHARED_PART
 
-import psycopg
-from psycopg.rows import class_row
+# Of a key `k`: the asker's key set has it, and its secret is none of those that the asker cannot open.
+USABLE_BY_ASKER = """
+    (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s) AND k.secret <> ALL (%(locked)s::bytea[])"""
 
-from store.accounts import AS_LIMIT, limits_said
-from store.allowances import IN_USE
-from store.limits import Limit
+# Of a key `k` and its account `a`, for a statement that claims: it can be tested within `soon` seconds.
+TESTABLE = f"""
+    k.state <> 'disabled' AND {USABLE_BY_ASKER}
+    AND a.rest_until <= {NOW} + %(soon)s
+    AND NOT EXISTS (SELECT FROM allowance w WHERE w.account_id = a.id AND {FREE_SOON} < 1)"""
 
-SEE = f"""
-SELECT k.id, k.service, k.label, a.name AS account, k.fingerprint,
-       CASE WHEN k.state = 'active' AND a.rest_until > extract(epoch FROM now())
-            THEN 'resting' ELSE k.state END AS state,
-       CASE WHEN a.rest_until > extract(epoch FROM now())
-            THEN to_timestamp(a.rest_until) END AS rest_until,
-       a.rest_cause, k.last_error,
-       CASE WHEN k.used_at > 0 THEN to_timestamp(k.used_at) END AS used_at,
-       l.said, l.used, k.key_set, k.created_at
-FROM key k JOIN account a ON a.id = k.account_id
-JOIN (SELECT w.account_id, array_agg({AS_LIMIT} ORDER BY w.no) AS said,
-             array_agg(({IN_USE})::int ORDER BY w.no) AS used
-      FROM allowance w GROUP BY w.account_id) l ON l.account_id = a.id
-ORDER BY k.service, k.label
+# The jobs of others that were claimed within `soon` seconds and may need keys of the asker's.
+LATELY = """
+    WITH held AS MATERIALIZED (  -- first: see the claim
+        SELECT list_id, worker FROM job WHERE status = 'in_progress' AND worker <> %(worker)s
+        AND claimed_at > clock_timestamp() - %(soon)s * interval '1 second')
+    SELECT count(*) FROM held h JOIN list l ON l.id = h.list_id JOIN worker o ON o.id = h.worker
+    WHERE l.service = %(service)s
+      AND (%(key_set)s::text IS NULL OR o.key_set IS NULL OR o.key_set = %(key_set)s)"""
+
+# For a statement that claims: the permits that usable accounts will have within `soon` seconds. The asker's
+# share of slots is its own, whoever holds them now: what others have claimed lately, and the claim takes off,
+# does not wait for it.
+HEADROOM = f"""
+headroom AS MATERIALIZED (
+    SELECT greatest(coalesce(sum(greatest(free, 0)), 0), CASE WHEN sum(part) > 0 THEN sum(part) + ({LATELY})
+                    END)::bigint AS permits
+    FROM (
+        SELECT min(f.free) AS free, CASE WHEN bool_or(w.kind = 'at_once')
+               THEN min(CASE w.kind WHEN 'at_once' THEN {SHARED_PART} ELSE f.free END) END AS part
+        FROM account a JOIN allowance w ON w.account_id = a.id CROSS JOIN LATERAL (
+            SELECT floor({FREE_SOON}) AS free) f
+        WHERE a.service = %(service)s
+          AND a.rest_until <= {NOW} + %(soon)s
+          AND EXISTS (SELECT FROM key k WHERE k.account_id = a.id AND k.state = 'active'
+                      AND {USABLE_BY_ASKER})
+        GROUP BY a.id) f)
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Headroom:
-    """What a key's limits have used in their windows, read from the ledger alone, not from the calls."""
-
-    id: int
-    service: str
-    label: str
-    account: str
-    fingerprint: str
-    state: str
-    rest_until: datetime | None
-    rest_cause: str | None
-    last_error: str | None
-    used_at: datetime | None
-    said: list[list[Any]]
-    used: list[int]
-    key_set: str | None
-    created_at: datetime
-
-    @property
-    def is_usable(self) -> bool:
-        """Now, or by itself after a rest."""
-        return self.state in ("active", "resting")
-
-    @property
-    def limits(self) -> list[tuple[Limit, int]]:
-        """Each limit with how much of it is used now."""
-        return list(zip(limits_said(self.said), self.used, strict=True))
-
-    @property
-    def tightest(self) -> tuple[Limit, int]:
-        """The limit of which most is used, and how much that is."""
-        return max(self.limits, key=lambda one: one[1] / one[0].amount)
-
-
-def see(conn: psycopg.Connection) -> list[Headroom]:
-    """All keys, with what is used of their limits now."""
-    with conn.cursor(row_factory=class_row(Headroom)) as cursor:
-        return cursor.execute(SEE).fetchall()

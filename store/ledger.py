@@ -16,46 +16,43 @@ from uuid import UUID
 
 import psycopg
 
-from store.allowances import (
-    FREE_SOON,
-    HELD_BY_OTHERS,
-    IS_HELD,
-    LONGEST_PACE,
-    MOST_AHEAD_SECONDS,
-    NOW,
-    leaves,
-)
+from store.allowances import LONGEST_PACE, MOST_AHEAD_SECONDS, leaves
+from store.circuits import PROBE_SECONDS
+from store.headroom import USABLE_BY_ASKER
+from store.slots import NOW, OTHERS, UNKNOWN_HOLDER_SECONDS, WISHED_UNTIL, room_of
 
-# Of a key `k`: the asker's key set has it, and its secret is none of those that the asker cannot open.
-USABLE_BY_ASKER = """
-    (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s) AND k.secret <> ALL (%(locked)s::bytea[])"""
-
-# The same of the one key that is asked for, if one is: to be tested it need not be accepted any more.
+# Of a key `k`: the asker may use it. To be tested, as the one that is asked for, it need not be accepted any
+# more.
 RESERVABLE = f"""
     CASE WHEN %(key_id)s::int IS NULL THEN k.state = 'active'
          ELSE k.id = %(key_id)s AND k.state <> 'disabled' END AND {USABLE_BY_ASKER}"""
 
-# Slots of an allowance `w` that are not to be had: others', and those that the asker's own calls are in.
-TAKEN_SLOTS = f"""
-    {HELD_BY_OTHERS} + coalesce((
-        SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
-        WHERE b.id = w.account_id), 0)"""
+# Of a service `s`: the asker may not call it now. While it does not answer only a probe may.
+RESTS = f"""
+    CASE WHEN %(probes)s THEN s.rest_until > clock_timestamp() + interval '{PROBE_SECONDS} seconds'
+         ELSE s.rest_until > clock_timestamp() OR s.opened_at IS NOT NULL END"""
 
-# A worker's slots are its own as long as it is known; if it is not there, for so long.
-UNKNOWN_HOLDER_SECONDS = 60
+# The asker's own calls that are under way at the account of an allowance `w`, and the room that leaves.
+UNDER_WAY = """coalesce((
+    SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
+    WHERE b.id = w.account_id), 0)"""
+SLOTS = room_of(UNDER_WAY)
+
+# The slack is a third of the guard: the rest is for jitter between our socket and the service's clock.
+SLACK_SHARE = 1 / 3
 
 RESERVE = f"""
 WITH chosen AS MATERIALIZED (
     SELECT k.id AS key_id, k.label, k.secret, k.fingerprint, a.id, a.rest_until, a.paced_until
-    FROM key k JOIN account a ON a.id = k.account_id
-    WHERE a.service = %(service)s AND {RESERVABLE}
+    FROM key k JOIN account a ON a.id = k.account_id JOIN service s ON s.name = a.service
+    WHERE a.service = %(service)s AND {RESERVABLE} AND NOT {RESTS}
     ORDER BY greatest(  -- who can serve first; of those who can now, the least loaded. Unlocked: a guess
             extract(epoch FROM statement_timestamp()) + %(ahead)s, a.rest_until, a.paced_until,
             (SELECT max(n.until) FROM allowance w CROSS JOIN LATERAL (
                 SELECT e.until, sum(e.used) OVER (ORDER BY e.until DESC) AS upto
                 FROM unnest(w.until, w.used) AS e(until, used)) n
              WHERE w.account_id = a.id AND CASE w.kind
-                WHEN 'at_once' THEN w.amount <= {TAKEN_SLOTS}
+                WHEN 'at_once' THEN (SELECT r.room FROM ({SLOTS}) r) < 1
                 WHEN 'tokens' THEN n.upto > w.amount - least((%(tokens)s::int[])[1], w.amount)
                 ELSE n.upto >= w.amount END)),
         a.load_until, a.seen, k.used_at
@@ -66,30 +63,33 @@ clock AS MATERIALIZED (  -- read after the locks: a time from before them would 
     SELECT {NOW} AS now, count(*) FROM limits),
 bound AS MATERIALIZED (
     SELECT w.*, w.per_seconds + w.guard_seconds AS span,
-           CASE w.kind WHEN 'at_once' THEN w.amount - ({TAKEN_SLOTS}) ELSE w.amount END AS room,
+           CASE w.kind WHEN 'at_once' THEN s.room ELSE w.amount END AS room, s.part, {UNDER_WAY} AS under_way,
            {leaves(f"(clock.now + {MOST_AHEAD_SECONDS})", "w")} AS latest,
            CASE WHEN w.spread THEN clock.now + {MOST_AHEAD_SECONDS} + {LONGEST_PACE} END AS latest_turn
-    FROM limits w, clock),
+    FROM clock, limits w LEFT JOIN LATERAL ({SLOTS}) s ON w.kind = 'at_once'),
 entry AS MATERIALIZED (  -- latest first: `upto` is used until then or later. The clock may have stepped back
     SELECT w.no, least(e.until, w.latest) AS until, e.used, e.until > w.latest AS is_ahead,
            sum(e.used) OVER (PARTITION BY w.no ORDER BY e.until DESC) AS upto
     FROM bound w, clock, unnest(w.until, w.used) AS e(until, used)
     WHERE w.kind <> 'at_once' AND e.until > clock.now),
 need AS MATERIALIZED (  -- of the j-th call alone, and `upto` of the first j together
-    SELECT no, j, room, amount, spread, latest_turn, needs, needs * span / amount AS seconds,
+    SELECT no, j, kind, room, amount, spread, latest_turn, needs, needs * span / amount AS seconds,
            sum(needs) OVER (PARTITION BY no ORDER BY j) AS upto
     FROM (SELECT w.*, t.j, CASE w.kind WHEN 'tokens' THEN least(t.tokens, w.amount) ELSE 1 END AS needs
           FROM bound w, unnest(%(tokens)s::int[]) WITH ORDINALITY AS t(tokens, j)) n),
 free AS MATERIALIZED (  -- the j-th waits until what all up to it need has left every window
     SELECT n.j, max(n.seconds) AS load, coalesce(max(n.seconds) FILTER (WHERE n.spread), 0) AS pace,
-           greatest(clock.now, c.rest_until, max(e.until), least(c.paced_until, max(n.latest_turn))) AS at
+           greatest(clock.now, c.rest_until, max(e.until), least(c.paced_until, max(n.latest_turn))) AS at,
+           bool_and(n.upto <= n.room) AS has_slot
     FROM chosen c, clock, need n LEFT JOIN entry e ON e.no = n.no AND e.upto > n.amount - n.upto
-    GROUP BY n.j, clock.now, c.rest_until, c.paced_until HAVING bool_and(n.upto <= n.room)),
+    GROUP BY n.j, clock.now, c.rest_until, c.paced_until
+    HAVING bool_and(n.upto <= n.room OR n.kind = 'at_once')),
 permit AS MATERIALIZED (  -- and, where it is spread, until its turn after the one before
-    SELECT j, load, pace, before + max(at - before) OVER (ORDER BY j) AS at FROM (
+    SELECT j, load, pace, has_slot, before + max(at - before) OVER (ORDER BY j) AS at FROM (
         SELECT *, sum(pace) OVER (ORDER BY j) - pace AS before FROM free) f),
-granted AS MATERIALIZED (
+soon AS MATERIALIZED (
     SELECT permit.* FROM permit, clock WHERE permit.at <= clock.now + %(ahead)s),
+granted AS MATERIALIZED (SELECT * FROM soon WHERE has_slot),
 written AS (
     UPDATE allowance w SET (until, used) = (
         SELECT coalesce(array_agg(u.until ORDER BY u.until), '{{}}'),
@@ -103,18 +103,25 @@ written AS (
     FROM bound l
     WHERE w.account_id = l.account_id AND w.no = l.no AND l.kind <> 'at_once'
       AND (EXISTS (SELECT FROM granted) OR EXISTS (SELECT FROM entry WHERE is_ahead))),
+slots AS MATERIALIZED (  -- `wishes`: nothing but slots is missing, and it has less than its share
+    SELECT l.*, h.has, l.under_way + g.n AS keeps, l.under_way + g.n < greatest(l.part, 1) AND EXISTS (
+               SELECT FROM soon JOIN need n USING (j) WHERE n.no = l.no AND n.upto > n.room) AS wishes
+    FROM bound l, (SELECT count(*)::int AS n FROM granted) g, LATERAL (
+        SELECT coalesce(sum(h.used), 0) AS has FROM unnest(l.holder, l.used) AS h(holder, used)
+        WHERE h.holder = %(worker)s) h
+    WHERE l.kind = 'at_once'),
 leased AS (  -- the slots that are in use, and one for each permit; what was leased beyond goes back
-    UPDATE allowance w SET (holder, until, used) = (
-        SELECT array_agg(h.holder), array_agg(h.until), array_agg(h.used) FROM (
-            SELECT * FROM unnest(l.holder, l.until, l.used) AS h(holder, until, used)
-            WHERE h.holder <> %(worker)s AND {IS_HELD}
+    UPDATE allowance l SET (holder, until, used) = (
+        SELECT coalesce(array_agg(h.holder), '{{}}'), coalesce(array_agg(h.until), '{{}}'),
+               coalesce(array_agg(h.used), '{{}}') FROM (
+            {OTHERS}
             UNION ALL
-            SELECT %(worker)s, clock.now + {UNKNOWN_HOLDER_SECONDS}, coalesce((
-                SELECT b.n FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n)
-                WHERE b.id = l.account_id), 0) + (SELECT count(*) FROM granted)::int) h)
-    FROM bound l, clock
-    WHERE w.account_id = l.account_id AND w.no = l.no AND l.kind = 'at_once'
-      AND EXISTS (SELECT FROM granted)),
+            SELECT %(worker)s, clock.now + {UNKNOWN_HOLDER_SECONDS}, w.keeps WHERE w.keeps > 0
+            UNION ALL
+            SELECT %(worker)s, {WISHED_UNTIL}, 0 WHERE w.wishes) h)
+    FROM slots w, clock
+    WHERE l.account_id = w.account_id AND l.no = w.no
+      AND (w.wishes OR w.keeps <> w.has OR EXISTS (SELECT FROM granted))),
 charged AS (
     UPDATE account a SET seen = clock.now,
         load_until = greatest(clock.now, a.load_until) + coalesce((SELECT sum(load) FROM granted), 0),
@@ -124,87 +131,22 @@ charged AS (
 noted AS (
     UPDATE key k SET used_at = clock.now FROM chosen c, clock
     WHERE k.id = c.key_id AND EXISTS (SELECT FROM granted))
-SELECT c.key_id, c.id, c.label, c.secret, c.fingerprint,
-       ARRAY(SELECT at FROM granted ORDER BY j), clock.now,
-       (SELECT min(guard_seconds) FROM limits),
-       coalesce((SELECT min(at) FROM permit) - clock.now, 'infinity'),
-       ARRAY(SELECT DISTINCT kind FROM limits)
+SELECT c.key_id, c.id, c.label, c.secret, c.fingerprint, ARRAY(SELECT at - clock.now FROM granted ORDER BY j),
+       (SELECT min(guard_seconds) FROM limits) * {SLACK_SHARE},
+       (SELECT coalesce(min(at) FILTER (WHERE has_slot), CASE WHEN min(at) > clock.now + %(ahead)s
+                        THEN min(at) ELSE 'infinity' END) - clock.now FROM permit),
+       ARRAY(SELECT at FROM granted ORDER BY j), ARRAY(SELECT DISTINCT kind FROM limits)
 FROM chosen c, clock
 """
 
-# Asked when no row could be locked: is there a usable key at all?
-USABLE = f"""
-SELECT EXISTS (SELECT FROM key k WHERE k.service = %(service)s AND {RESERVABLE})
+# Asked when no row could be locked: is there a usable key at all, and does the service rest?
+WHY_NONE = f"""
+SELECT EXISTS (SELECT FROM key k WHERE k.service = s.name AND {RESERVABLE}), {RESTS},
+       CASE WHEN s.rest_until > clock_timestamp()
+            THEN extract(epoch FROM s.rest_until - clock_timestamp())::float8 ELSE 'infinity' END,
+       s.rest_cause
+FROM service s WHERE s.name = %(service)s
 """
-
-# Of a key `k` and its account `a`, for a statement that claims: it can be tested within `soon` seconds.
-TESTABLE = f"""
-    k.state <> 'disabled' AND {USABLE_BY_ASKER}
-    AND a.rest_until <= {NOW} + %(soon)s
-    AND NOT EXISTS (SELECT FROM allowance w WHERE w.account_id = a.id AND {FREE_SOON} < 1)"""
-
-# For a statement that claims: the permits that usable accounts will have within `soon` seconds.
-HEADROOM = f"""
-headroom AS MATERIALIZED (
-    SELECT coalesce(sum(greatest(free, 0)), 0)::bigint AS permits FROM (
-        SELECT min(floor({FREE_SOON})) AS free
-        FROM account a JOIN allowance w ON w.account_id = a.id
-        WHERE a.service = %(service)s
-          AND a.rest_until <= {NOW} + %(soon)s
-          AND EXISTS (SELECT FROM key k WHERE k.account_id = a.id AND k.state = 'active'
-                      AND {USABLE_BY_ASKER})
-        GROUP BY a.id) f)
-"""
-
-# A log that the entry has left is left alone: what it counted is over.
-CORRECT = f"""
-UPDATE allowance w SET used[array_position(w.until, {leaves("%(at)s::float8", "w")})] = greatest(0,
-    w.used[array_position(w.until, {leaves("%(at)s::float8", "w")})]
-    + %(actual)s - least(%(estimated)s, w.amount))
-WHERE w.account_id = %(account_id)s AND w.kind = 'tokens'
-  AND array_position(w.until, {leaves("%(at)s::float8", "w")}) IS NOT NULL
-"""
-
-KEEP_SLOTS = f"""
-UPDATE allowance w SET (holder, until, used) = (
-    SELECT coalesce(array_agg(h.holder), '{{}}'), coalesce(array_agg(h.until), '{{}}'),
-           coalesce(array_agg(h.used), '{{}}') FROM (
-        SELECT * FROM unnest(w.holder, w.until, w.used) AS h(holder, until, used) WHERE h.holder <> %(worker)s
-        UNION ALL
-        SELECT %(worker)s, {NOW} + {UNKNOWN_HOLDER_SECONDS}, b.n
-        FROM unnest(%(accounts)s::int[], %(calling)s::int[]) AS b(id, n) WHERE b.id = w.account_id) h)
-FROM account a
-WHERE a.id = w.account_id AND a.service = %(service)s AND w.kind = 'at_once' AND %(worker)s = ANY (w.holder)
-"""
-
-# Bounds what a service may ask for, in SQL because there NaN is the largest number.
-BOUNDED = "least({}, 366 * 86400.0)"
-SECONDS = BOUNDED.format("%(seconds)s::float8")
-
-REST_ACCOUNT = f"""
-UPDATE account SET rest_until = extract(epoch FROM clock_timestamp()) + {SECONDS}, rest_cause = %(cause)s
-WHERE id = %(account_id)s AND rest_until < extract(epoch FROM clock_timestamp()) + {SECONDS}
-"""
-
-# A person's word counts, also when it shortens a rest.
-REST_ANEW = f"""
-UPDATE account SET rest_until = extract(epoch FROM clock_timestamp()) + {SECONDS}, rest_cause = %(cause)s
-WHERE id = (SELECT account_id FROM key WHERE id = %(key_id)s AND state = 'active')
-"""
-
-END_REST_IF_RESTING = """
-UPDATE account SET rest_until = 0, rest_cause = NULL
-WHERE id = (SELECT account_id FROM key WHERE id = %s) AND rest_until > extract(epoch FROM clock_timestamp())
-"""
-
-REST_SERVICE = f"""
-UPDATE service SET rest_until = clock_timestamp() + {SECONDS} * interval '1 second', rest_cause = %(cause)s
-WHERE name = %(service)s AND rest_until < clock_timestamp() + {SECONDS} * interval '1 second'
-"""
-
-# The slack is a third of the guard: the rest is for jitter between our socket and the service's clock.
-SLACK_SHARE = 1 / 3
-
 
 # Who holds slots when nobody says so: tests, and what has no worker.
 NOBODY = UUID(int=0)
@@ -216,7 +158,7 @@ class Reservation:
 
     A permit is past its use when `slack_seconds` have gone by since then. `wait_seconds`: when the first
     permit could be had; with no permits in hand, ask again after that long. Infinite: when a call of the
-    account has ended, since as many as may be are under way. `at`: the same as `in_seconds` on the database's
+    account has ended, since nothing else is missing. `at`: the same as `in_seconds` on the database's
     clock. `kinds`: what the account's limits count.
     """
 
@@ -238,8 +180,19 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
+class Resting:
+    """The service is not to be called for so long, and why. Infinite: until a probe has been answered."""
+
+    seconds: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class NoKey:
     """No key of the service may be used: none was added, or all are invalid, exhausted or disabled."""
+
+
+Answer = Reservation | Busy | Resting | NoKey
 
 
 def reserve(
@@ -254,13 +207,14 @@ def reserve(
     tokens: Sequence[int] = (),
     worker: UUID = NOBODY,
     calling: Mapping[int, int] | None = None,
-) -> Reservation | Busy | NoKey:
+    probes: bool = False,
+) -> Answer:
     """Reserve up to `want` permits of the least loaded usable key, at most `ahead_seconds` ahead.
 
     They are fewer when the smallest limit is. `locked`: secrets, as they are stored, that the asker cannot
     open. `key_id`: of this key alone, to test it, rejected or not. `tokens`: what each call is thought to
     cost, 0 for those that are not named. `worker`: who leases slots, of which it has `calling` in use, by
-    account. Commit before using them.
+    account. `probes`: for a job that tries whether the service answers again. Commit before using them.
     """
     if ahead_seconds > MOST_AHEAD_SECONDS:
         raise ValueError(f"permits are reserved at most {MOST_AHEAD_SECONDS:g} s ahead")
@@ -275,56 +229,18 @@ def reserve(
         "worker": worker,
         "accounts": list(in_use),
         "calling": list(in_use.values()),
+        "probes": probes,
     }
     row = conn.execute(RESERVE, asked).fetchone()
-    if row is not None:
-        key_id, account_id, label, secret, mark, at, now, guard_seconds, wait_seconds, kinds = row
-        return Reservation(
-            key_id,
-            account_id,
-            label,
-            secret,
-            mark,
-            tuple(one - now for one in at),
-            guard_seconds * SLACK_SHARE,
-            wait_seconds,
-            tuple(at),
-            frozenset(kinds),
-        )
-    usable = conn.execute(USABLE, asked).fetchone()
-    return Busy() if usable and usable[0] else NoKey()
+    if row is None:
+        return _why_none(conn, asked)
+    *of_key, in_seconds, slack_seconds, wait_seconds, at, kinds = row
+    whole = (*of_key, tuple(in_seconds), slack_seconds, wait_seconds, tuple(at), frozenset(kinds))
+    return Reservation(*whole)
 
 
-def correct(conn: psycopg.Connection, account_id: int, at: float, *, estimated: int, actual: int) -> bool:
-    """A call reserved for the time `at` cost other tokens than thought. False: it counts no more."""
-    given = {"account_id": account_id, "at": at, "estimated": estimated, "actual": actual}
-    return conn.execute(CORRECT, given).rowcount > 0
-
-
-def keep_slots(conn: psycopg.Connection, service: str, worker: UUID, calling: Mapping[int, int]) -> None:
-    """Of its slots at the service's accounts the worker keeps so many, by account, and returns the rest."""
-    given = {"accounts": list(calling), "calling": list(calling.values())}
-    conn.execute(KEEP_SLOTS, {**given, "service": service, "worker": worker})
-
-
-def rest_account(conn: psycopg.Connection, account_id: int, seconds: float, cause: str) -> bool:
-    """Let the account rest. False: it rests longer already; an answer never shortens a rest."""
-    return (
-        conn.execute(REST_ACCOUNT, {"account_id": account_id, "seconds": seconds, "cause": cause}).rowcount
-        == 1
-    )
-
-
-def rest_key(conn: psycopg.Connection, key_id: int, seconds: float, cause: str) -> bool:
-    """A person lets a key rest, and with it its account, for exactly so long. False: it is not in use."""
-    return conn.execute(REST_ANEW, {"key_id": key_id, "seconds": seconds, "cause": cause}).rowcount == 1
-
-
-def end_rest(conn: psycopg.Connection, key_id: int) -> bool:
-    """A person ends the rest of a key's account. False: it does not rest."""
-    return conn.execute(END_REST_IF_RESTING, (key_id,)).rowcount == 1
-
-
-def rest_service(conn: psycopg.Connection, service: str, seconds: float, cause: str) -> bool:
-    """Stop claims for the service for a while, whatever the key. False: it rests longer already."""
-    return conn.execute(REST_SERVICE, {"service": service, "seconds": seconds, "cause": cause}).rowcount == 1
+def _why_none(conn: psycopg.Connection, asked: Mapping[str, object]) -> Busy | Resting | NoKey:
+    is_usable, rests, seconds, cause = conn.execute(WHY_NONE, asked).fetchone() or (False, False, 0.0, None)
+    if not is_usable:
+        return NoKey()
+    return Resting(seconds, cause or "it does not answer") if rests else Busy()

@@ -1,14 +1,16 @@
-"""What a good answer says is left for an account, taken into the ledger when it is less than we think.
+"""What answers, and people, tell the ledger: what is left, what a call has cost, who is to rest.
 
-Somebody else may use the same key. Their calls are written into the log of permits as if they were ours, so
-that they leave it when the service's own window does; the ledger then paces by what is really left.
+Of what a good answer says is left for an account we take over what is less than we think: somebody else may
+use the same key. Their calls are written into the log of permits as if they were ours, so that they leave it
+when the service's own window does; the ledger then paces by what is really left.
 """
 
 from __future__ import annotations
 
 import psycopg
 
-from store.allowances import IN_USE, NOW
+from store.allowances import IN_USE, leaves
+from store.slots import NOW
 
 # Of an account's limits of this unit the tightest whose window lasts at least until the reset: there the
 # others' use is counted until the reset.
@@ -31,6 +33,40 @@ WHERE a.id = %(account_id)s AND a.rest_until < {NOW} + %(rest)s
   AND NOT EXISTS (
     SELECT FROM allowance w WHERE w.account_id = a.id AND w.kind = %(unit)s AND w.per_seconds >= %(reset)s
     AND w.amount <= {IN_USE})
+"""
+
+# A log that the entry has left is left alone: what it counted is over.
+CORRECT = f"""
+UPDATE allowance w SET used[array_position(w.until, {leaves("%(at)s::float8", "w")})] = greatest(0,
+    w.used[array_position(w.until, {leaves("%(at)s::float8", "w")})]
+    + %(actual)s - least(%(estimated)s, w.amount))
+WHERE w.account_id = %(account_id)s AND w.kind = 'tokens'
+  AND array_position(w.until, {leaves("%(at)s::float8", "w")}) IS NOT NULL
+"""
+
+# Bounds what a service may ask for, in SQL because there NaN is the largest number.
+BOUNDED = "least({}, 366 * 86400.0)"
+SECONDS = BOUNDED.format("%(seconds)s::float8")
+
+REST_ACCOUNT = f"""
+UPDATE account SET rest_until = extract(epoch FROM clock_timestamp()) + {SECONDS}, rest_cause = %(cause)s
+WHERE id = %(account_id)s AND rest_until < extract(epoch FROM clock_timestamp()) + {SECONDS}
+"""
+
+# A person's word counts, also when it shortens a rest.
+REST_ANEW = f"""
+UPDATE account SET rest_until = extract(epoch FROM clock_timestamp()) + {SECONDS}, rest_cause = %(cause)s
+WHERE id = (SELECT account_id FROM key WHERE id = %(key_id)s AND state = 'active')
+"""
+
+END_REST_IF_RESTING = """
+UPDATE account SET rest_until = 0, rest_cause = NULL
+WHERE id = (SELECT account_id FROM key WHERE id = %s) AND rest_until > extract(epoch FROM clock_timestamp())
+"""
+
+REST_SERVICE = f"""
+UPDATE service SET rest_until = clock_timestamp() + {SECONDS} * interval '1 second', rest_cause = %(cause)s
+WHERE name = %(service)s AND rest_until < clock_timestamp() + {SECONDS} * interval '1 second'
 """
 
 
@@ -60,3 +96,32 @@ def rest_used_up(
         "cause": cause,
     }
     return conn.execute(REST_IF_ROOM, asked).rowcount == 1
+
+
+def correct(conn: psycopg.Connection, account_id: int, at: float, *, estimated: int, actual: int) -> bool:
+    """A call reserved for the time `at` cost other tokens than thought. False: it counts no more."""
+    given = {"account_id": account_id, "at": at, "estimated": estimated, "actual": actual}
+    return conn.execute(CORRECT, given).rowcount > 0
+
+
+def rest_account(conn: psycopg.Connection, account_id: int, seconds: float, cause: str) -> bool:
+    """Let the account rest. False: it rests longer already; an answer never shortens a rest."""
+    return (
+        conn.execute(REST_ACCOUNT, {"account_id": account_id, "seconds": seconds, "cause": cause}).rowcount
+        == 1
+    )
+
+
+def rest_key(conn: psycopg.Connection, key_id: int, seconds: float, cause: str) -> bool:
+    """A person lets a key rest, and with it its account, for exactly so long. False: it is not in use."""
+    return conn.execute(REST_ANEW, {"key_id": key_id, "seconds": seconds, "cause": cause}).rowcount == 1
+
+
+def end_rest(conn: psycopg.Connection, key_id: int) -> bool:
+    """A person ends the rest of a key's account. False: it does not rest."""
+    return conn.execute(END_REST_IF_RESTING, (key_id,)).rowcount == 1
+
+
+def rest_service(conn: psycopg.Connection, service: str, seconds: float, cause: str) -> bool:
+    """Stop claims for the service for a while, whatever the key. False: it rests longer already."""
+    return conn.execute(REST_SERVICE, {"service": service, "seconds": seconds, "cause": cause}).rowcount == 1

@@ -10,7 +10,7 @@ from enum import IntEnum
 from services.causes import CAUSES
 from services.registry import SERVICES, needs_key
 from store.alerts import AlertSeen
-from store.headroom import Headroom
+from store.key_use import KeyUse
 from store.states import Status
 from webapp.formats import counted
 from webapp.questions import Look
@@ -185,7 +185,7 @@ def _services(look: Look) -> list[Need]:
     return found
 
 
-def _lost_key(key: Headroom, others: int, works: bool) -> Need:
+def _lost_key(key: KeyUse, others: int, works: bool) -> Need:
     what = "was rejected" if key.state == "invalid" else "has used up its quota"
     carry_on = f"{counted(others, 'other key')} {'carries' if others == 1 else 'carry'} on"
     then = carry_on if others else "its jobs wait" if works else "no other key"

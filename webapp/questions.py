@@ -14,12 +14,12 @@ import psycopg
 
 from services.causes import CAUSES, Advice
 from services.registry import needs_key
-from store import alerts, calls, circuits, headroom, jobs, key_tests, list_pages, pulse, tally, workers
+from store import alerts, calls, circuits, jobs, key_tests, key_use, list_pages, pulse, tally, workers
 from store.alerts import AlertSeen
 from store.calls import KeyCalls
 from store.circuits import ServiceSeen
-from store.headroom import Headroom
 from store.key_tests import TestSeen
+from store.key_use import KeyUse
 from store.lists import ListSeen
 from store.pulse import MonitorSeen
 from store.states import Status
@@ -144,8 +144,8 @@ class Look:
         return workers.see(self.conn)
 
     @cached_property
-    def keys(self) -> list[Headroom]:
-        return headroom.see(self.conn)
+    def keys(self) -> list[KeyUse]:
+        return key_use.see(self.conn)
 
     @cached_property
     def held_services(self) -> list[ServiceSeen]:

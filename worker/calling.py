@@ -1,4 +1,4 @@
-"""Makes one call for a job: kept answer or permit, request, verdict, and what the verdict does to the key."""
+"""Makes one call for a job: kept answer or permit, request, verdict; what was sent is logged, and kept."""
 
 from __future__ import annotations
 
@@ -7,41 +7,30 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
 
 import psycopg
 
 from services.causes import CAUSES, Fault
 from services.extraction import Answer, CallFailed, Get
 from services.service import Service
-from services.verdicts import (
-    KeyExhausted,
-    KeyInvalid,
-    KeyRests,
-    Refused,
-    ServiceFailed,
-    ServiceRests,
-    Usable,
-    Verdict,
-)
-from store import answers, keys, ledger
+from services.verdicts import Refused, ServiceFailed, Usable, Verdict
+from store import answers
 from store.answers import KeptAnswer
 from store.calls import Call
-from store.cleaning import text
-from store.vault import fingerprint
 from worker.connections import Connections
-from worker.http import KEPT_HEADERS, Http, Received, Unreachable, address, described
-from worker.permits import Permit, Permits
+from worker.effects import Effects
+from worker.http import Http, Received, Unreachable, address, described
+from worker.line import Permit
+from worker.permits import Permits
 from worker.reading import Files
+from worker.redaction import without_key
 from worker.reusing import take_over
 from worker.shared import SharedAnswers
-from worker.told import LONGEST_MESSAGE, Breaker, Budgets, rest_seconds, steer, write
-from worker.work import PutBack, Work
+from worker.told import Breaker, Budgets
+from worker.work import Work
 from worker.writer import Writer
 
 log = logging.getLogger(__name__)
-
-TELLTALE_CHARACTERS = 6
 
 
 class _NotNow(Exception):
@@ -132,9 +121,10 @@ class Caller:
         self._log(work, call, sent, came, verdict, waited=sent.at - waiting_since)
         if isinstance(came, Received) and isinstance(verdict, Usable):
             self.budgets.hear(self.connections, self.service.name, sent.permit.account_id, came.headers, took)
-        answer = self._act(sent.permit, came, verdict)
+        effects = Effects(self.service, self.connections, self.breaker)
+        answer = effects.act(sent.permit, came, verdict)
         if work.claim.key_id is not None:
-            self._conclude(sent.permit, verdict)
+            effects.conclude(sent.permit, verdict)
         return answer
 
     def _look_again(self, work: Work, call: Get, occurrence: int, permit: Permit) -> None:
@@ -150,71 +140,11 @@ class Caller:
         if late is not None or time.monotonic() > permit.use_by:
             raise _NotNow
 
-    def _conclude(self, permit: Permit, verdict: Verdict) -> None:
-        """What a call has shown of the key that it was a test of; no other key is tried."""
-        match verdict:
-            case Usable():
-                self._steer(keys.prove, permit.key_id)
-            case KeyRests(message=message):
-                raise CallFailed("rate_limited", self._clean(message, permit) or "the key is at its limit")
-            case KeyInvalid(message):
-                raise CallFailed("key_invalid", self._clean(message, permit))
-            case KeyExhausted(message):
-                raise CallFailed("key_exhausted", self._clean(message, permit))
-
     def _judge(self, came: Received | Unreachable) -> Verdict:
         if isinstance(came, Unreachable):
             ours = CAUSES[came.cause].fault is Fault.COMPANY
             return Refused(came.message) if ours else ServiceFailed(came.cause, came.message)
         return self.service.judge(came.status, came.headers, came.body, time.time())
-
-    def _act(self, permit: Permit, came: Received | Unreachable, verdict: Verdict) -> Answer | None:
-        match verdict:
-            case Usable():
-                assert isinstance(came, Received)  # noqa: S101 - only what was received is judged usable
-                answer = Answer(came.status, came.body, _kept(came.headers))
-                self._correct(permit, answer)
-                return answer
-            case KeyRests(seconds, message):
-                words = self._clean(message, permit) or "rate limited"
-                self._steer(ledger.rest_account, permit.account_id, rest_seconds(seconds), words)
-                return None
-            case KeyInvalid(message):
-                words = self._clean(message, permit) or "rejected by the service"
-                self._steer(keys.reject, permit.key_id, words, mark=fingerprint(permit.secret))
-                return None
-            case KeyExhausted(message):
-                words = self._clean(message, permit) or "quota used up"
-                self._steer(keys.exhaust, permit.key_id, words, mark=fingerprint(permit.secret))
-                return None
-            case ServiceRests(seconds, message):
-                words = self._clean(message, permit) or "the service asked everybody to pause"
-                self._steer(ledger.rest_service, self.service.name, rest_seconds(seconds), words)
-                self.breaker.stop()
-                raise PutBack("service_resting", words)
-            case ServiceFailed(cause, message):
-                raise CallFailed(cause, self._clean(message, permit) or CAUSES[cause].meaning)
-            case Refused(message):
-                cause = came.cause if isinstance(came, Unreachable) else "bad_request"
-                raise CallFailed(cause, self._clean(message, permit) or CAUSES[cause].meaning)
-            case _:
-                assert_never(verdict)
-
-    def _correct(self, permit: Permit, answer: Answer) -> None:
-        """Have the ledger count what the answer has cost instead of what it was thought to cost."""
-        if not permit.counts_tokens or self.service.tokens_of is None:
-            return
-        try:
-            actual = self.service.tokens_of(answer)
-        except Exception:  # the answer is paid for; it must not be lost to a wrong count
-            log.exception("%s: an answer does not say its tokens as expected", self.service.name)
-            return
-        if actual is not None and actual != permit.tokens:
-            costs = {"estimated": permit.tokens, "actual": actual}
-            write(self.connections, ledger.correct, permit.account_id, permit.at, **costs)
-
-    def _steer(self, change: Callable[..., bool], *arguments: object, **named: object) -> None:
-        steer(self.service.name, self.connections, change, *arguments, **named)
 
     def _keep(self, work: Work, call: Get, occurrence: int, answer: Answer) -> threading.Event:
         return self.writer.keep(
@@ -253,7 +183,7 @@ class Caller:
                 described(call),
                 _name(verdict),
                 received.status if received else None,
-                self._clean(message, sent.permit) if message else None,
+                without_key(message, sent.permit.secret, self.service) if message else None,
                 waited_ms=round(waited * 1000),
                 took_ms=round((time.monotonic() - sent.at) * 1000),
                 late=sent.at > sent.permit.use_by,
@@ -261,28 +191,6 @@ class Caller:
                 sent_at=sent.at,
             )
         )
-
-    def _clean(self, message: str, permit: Permit) -> str:
-        """The service's words without the key, which some services echo, as it is or as it was sent."""
-        sent = self.service.headers(permit.secret)
-        values = [value for name, value in sent.items() if not name.lower().startswith("accept")]
-        shown = {permit.secret, *values, *(value.rpartition(" ")[2] for value in values)}
-        for secret in sorted(shown, key=len, reverse=True):
-            message = _hidden(message, secret)
-        return text(message, LONGEST_MESSAGE)
-
-
-def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: text(value) for name, value in headers.items() if name in KEPT_HEADERS}
-
-
-def _hidden(message: str, secret: str) -> str:
-    """The message without the secret, and without the part of it that a cut message may end with."""
-    message = message.replace(secret, "[key]")
-    for length in range(len(secret) - 1, TELLTALE_CHARACTERS - 1, -1):
-        if message.endswith(secret[:length]):
-            return message[:-length] + "[key]"
-    return message
 
 
 def _name(verdict: Verdict) -> str:

@@ -8,90 +8,40 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
-from collections import Counter, deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import psycopg
 
-from store import ledger
-from store.ledger import NOBODY
-from store.limits import Kind
-from store.vault import Locked, Vault
+from store.ledger import Answer, Reservation
+from store.vault import Vault
 from worker.connections import Connections
+from worker.line import Line, Permit, Waiter
+from worker.outlook import LONGEST_NAP_SECONDS, Nap, outlook
+from worker.reserving import Reserver
 from worker.work import PutBack, Work
 
 log = logging.getLogger(__name__)
 
-BLOCK = 16
-AHEAD_SECONDS = 0.2
-BUSY_PAUSE_SECONDS = 0.004
-LONGEST_NAP_SECONDS = 1.0
 SLOTS_IDLE_SECONDS = 0.25
 USUAL_OF_LAST = 16
-
-# A job whose permit is further away goes back to the queue; nothing is claimed for permits further away.
-SOON_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """The right to send one call under a key between two moments of this process's monotonic clock.
-
-    `at` is the first of them on the database's clock. `counts_tokens`: the account's limits do, and the call
-    was taken to cost `tokens`. `has_slot`: the account limits how many calls are under way at once.
-    """
-
-    key_id: int
-    account_id: int
-    secret: str
-    not_before: float
-    use_by: float
-    at: float = 0.0
-    tokens: int = 0
-    counts_tokens: bool = False
-    has_slot: bool = False
-
-
-@dataclass(slots=True)
-class Waiter:
-    """A slot in line. `given` is its permit, or the reason why there is none."""
-
-    work: Work
-    tokens: int
-    ready: threading.Event = field(default_factory=threading.Event)
-    given: Permit | PutBack | None = None
-
-    def give(self, what: Permit | PutBack) -> None:
-        self.given = what
-        self.ready.set()
 
 
 class Permits:
     """The line of one service. `run` is the asker's thread; `take` is called by slots.
 
-    `locked`: secrets that the master keys do not open. This worker does without them, others may open them;
-    one that is sealed anew is another. `usual_tokens`: what calls were thought to cost lately, on average.
-    Whoever took a permit says `done` when its call has ended: some accounts limit how many are under way.
-    Slots that nothing needs any more are given back, by every reservation and soon after the line has ended.
+    `usual_tokens`: what calls were thought to cost lately, on average. Whoever took a permit says `done` when
+    its call has ended: some accounts limit how many are under way. Slots that nothing needs any more go back
+    with every reservation and soon after the line has ended.
     """
 
     def __init__(self, service: str, key_set: str | None, connections: Connections, vault: Vault) -> None:
         self.service = service
-        self.keys_in_use: set[int] = set()
-        self.locked: frozenset[bytes] = frozenset()
         self.usual_tokens = 0.0
-        self._calling: Counter[int] = Counter()
+        self._line = Line()
+        self._reserver = Reserver(service, key_set, connections, vault)
+        self._changed = self._line.changed
+        self._ended = 0
         self._is_idle = False
-        self._worker = NOBODY
-        self._asking = threading.Lock()
-        self._key_set = key_set
-        self._connections = connections
-        self._vault = vault
-        self._line: deque[Waiter] = deque()
-        self._changed = threading.Condition()
         self._stopped = False
 
     @property
@@ -99,13 +49,23 @@ class Permits:
         """Whether a slot stands in line."""
         return bool(self._line)
 
+    @property
+    def keys_in_use(self) -> set[int]:
+        """The keys of which there were permits."""
+        return self._reserver.keys_in_use
+
+    @property
+    def locked(self) -> frozenset[bytes]:
+        """Secrets, as they are stored, that the master keys here do not open."""
+        return self._reserver.locked
+
     def take(self, work: Work, tokens: int = 0) -> Permit:
         """Wait for a permit and for its moment. Raises `Stopped` for every reason not to call."""
         self.usual_tokens += (tokens - self.usual_tokens) / USUAL_OF_LAST
         work.waits = True
         while True:
             stand = self._stand_in_line if work.claim.key_id is None else self._of_key
-            permit = stand(work, tokens)
+            permit = stand(Waiter(work, tokens))
             try:
                 pause = permit.not_before - time.monotonic()
                 if pause > 0:
@@ -123,46 +83,36 @@ class Permits:
     def done(self, permit: Permit) -> None:
         """The permit's call has ended, or is not made."""
         if permit.has_slot:
+            self._reserver.under_way.end(permit.account_id)
             with self._changed:
-                self._calling[permit.account_id] -= 1
+                self._ended += 1
                 self._is_idle = True
                 self._changed.notify_all()
 
-    def _of_key(self, work: Work, tokens: int) -> Permit:
+    def _of_key(self, waiter: Waiter) -> Permit:
         """A permit of the key that the job is a test of. There is no line for it: nobody else asks."""
         while True:
-            work.check()
-            pause = LONGEST_NAP_SECONDS
+            waiter.work.check()
             try:
-                answer = self._reserve([Waiter(work, tokens)])
+                answer = self._reserver.reserve([waiter])
             except psycopg.OperationalError as error:
                 log.warning("the database is away, no permit to test a key: %s", error)
-            else:
-                match answer:
-                    case list():
-                        return answer[0]
-                    case ledger.Reservation():
-                        pause = answer.wait_seconds
-                    case ledger.Busy():
-                        pause = BUSY_PAUSE_SECONDS
-                    case ledger.NoKey():
-                        raise PutBack("no_key", "the key is disabled, or this worker cannot open it")
-            if pause > SOON_SECONDS:
-                raise PutBack("rate_limited", f"the key is at its limit{_for(pause)}")
-            work.halt.wait(max(min(pause, LONGEST_NAP_SECONDS), BUSY_PAUSE_SECONDS))
+                waiter.work.halt.wait(LONGEST_NAP_SECONDS)
+                continue
+            if isinstance(answer, list):
+                return answer[0]
+            what = self._outlook(answer, waiter)
+            if isinstance(what, PutBack):
+                raise what
+            waiter.work.halt.wait(what.seconds)
 
-    def _stand_in_line(self, work: Work, tokens: int) -> Permit:
-        waiter = Waiter(work, tokens)
-        with self._changed:
-            self._line.append(waiter)
-            self._changed.notify_all()
+    def _stand_in_line(self, waiter: Waiter) -> Permit:
+        self._line.join(waiter)
         try:
             while not waiter.ready.wait(0.2):
-                work.check()
+                waiter.work.check()
         except BaseException:
-            with self._changed:
-                if waiter in self._line:
-                    self._line.remove(waiter)
+            self._line.leave(waiter)
             if isinstance(waiter.given, Permit):
                 self.done(waiter.given)
             raise
@@ -193,137 +143,56 @@ class Permits:
 
     def serve(self) -> None:
         """Ask the ledger once and hand out what it says."""
-        with self._changed:
-            asking = [self._line[place] for place in range(min(len(self._line), BLOCK))]
+        asking = self._line.asking()
         if not asking:  # who stood in line has left it
             return
+        ended = self._ended
         try:
-            answer = self._reserve(asking)
+            answer = self._reserver.reserve(asking)
         except psycopg.OperationalError as error:
             log.warning("the database is away, no permits: %s", error)
-            self._nap(LONGEST_NAP_SECONDS)
+            self._is_idle = True
+            self._rest(Nap(LONGEST_NAP_SECONDS), ended)
             return
-        match answer:
-            case list():
-                for permit in answer:
-                    self._hand_out(permit)
-            case ledger.Reservation():
-                self._wait_for(answer)
-            case ledger.Busy():
-                self._nap(BUSY_PAUSE_SECONDS)
-            case ledger.NoKey():
-                self._send_away(PutBack("no_key", f"no usable key for {self.service}"))
+        if isinstance(answer, list):
+            for permit in answer:
+                if not self._line.hand_out(permit, to_probe=asking[0].probes):
+                    self.done(permit)
+            return
+        what = self._outlook(answer, asking[0])
+        if isinstance(what, PutBack):
+            self._line.send_away(what)
+        else:
+            self._rest(what, ended)
 
-    def _reserve(
-        self, asking: Sequence[Waiter]
-    ) -> list[Permit] | ledger.Reservation | ledger.Busy | ledger.NoKey:
-        """Permits for these, or a reservation without any, which says when there will be."""
-        first = asking[0].work.claim
-        with self._asking:  # who reserves next must know of the slots that this one has taken
-            asked_at = time.monotonic()
-            self._worker = first.worker
-            try:
-                with self._connections() as conn:
-                    answer = ledger.reserve(
-                        conn,
-                        self.service,
-                        self._key_set,
-                        len(asking),
-                        AHEAD_SECONDS,
-                        self.locked,
-                        first.key_id,
-                        tokens=[waiter.tokens for waiter in asking],
-                        worker=first.worker,
-                        calling=self._under_way(),
-                    )
-            except psycopg.OperationalError:
-                self._is_idle = True  # slots may have been leased that nobody here knows of
-                raise
-            if not isinstance(answer, ledger.Reservation):
-                return answer
-            return self._permits(answer, asking, asked_at, time.monotonic()) or answer
-
-    def _under_way(self) -> dict[int, int]:
-        with self._changed:
-            return {account: calls for account, calls in self._calling.items() if calls}
-
-    def _permits(
-        self, reserved: ledger.Reservation, asking: Sequence[Waiter], asked_at: float, answered_at: float
-    ) -> list[Permit]:
-        """What was reserved; nothing when its secret cannot be opened here."""
-        try:
-            secret = self._vault.open(reserved.secret)
-        except Locked as error:
-            log.error("%s, key %s: %s", self.service, reserved.label, error)  # noqa: TRY400 - its text says all
-            self.locked |= {reserved.secret}
-            return []
-        if reserved.in_seconds:
-            self.keys_in_use.add(reserved.key_id)
-        has_slot = Kind.AT_ONCE in reserved.kinds
-        if has_slot:
-            with self._changed:
-                self._calling[reserved.account_id] += len(reserved.in_seconds)
-        # The ledger's clock was read between the two moments: each bound takes the side that is safe.
-        return [
-            Permit(
-                reserved.key_id,
-                reserved.account_id,
-                secret,
-                not_before=answered_at + in_seconds,
-                use_by=asked_at + in_seconds + reserved.slack_seconds,
-                at=at,
-                tokens=waiter.tokens,
-                counts_tokens=Kind.TOKENS in reserved.kinds,
-                has_slot=has_slot,
-            )
-            for in_seconds, at, waiter in zip(reserved.in_seconds, reserved.at, asking, strict=False)
-        ]
-
-    def _hand_out(self, permit: Permit) -> None:
-        """To the first in line whom it is enough for: those whom it was reserved for may have left."""
-        with self._changed:
-            for waiter in self._line:
-                if waiter.tokens <= permit.tokens:
-                    self._line.remove(waiter)
-                    waiter.give(permit)
-                    return
-        self.done(permit)
+    def _outlook(self, answer: Answer, first: Waiter) -> Nap | PutBack:
+        under_way, in_vain_seconds = 0, 0.0
+        if isinstance(answer, Reservation):
+            if answer.secret in self.locked:  # another key may do
+                return Nap(0.0)
+            under_way = self._reserver.under_way.of(answer.account_id)
+            if math.isinf(answer.wait_seconds) and not under_way:
+                in_vain_seconds = first.in_vain_seconds()
+        return outlook(
+            answer,
+            self.service,
+            is_test=first.work.claim.key_id is not None,
+            under_way=under_way,
+            in_vain_seconds=in_vain_seconds,
+        )
 
     def _give_back(self) -> None:
         self._is_idle = False
         try:
-            with self._asking, self._connections() as conn:
-                ledger.keep_slots(conn, self.service, self._worker, self._under_way())
+            self._reserver.keep_slots()
         except psycopg.OperationalError as error:
             log.warning("the database is away, slots are given back later: %s", error)
             self._is_idle = True
-            self._nap(LONGEST_NAP_SECONDS)
+            self._rest(Nap(LONGEST_NAP_SECONDS), self._ended)
 
-    def _wait_for(self, reserved: ledger.Reservation) -> None:
-        if reserved.secret in self.locked:  # another key may do
-            return
-        seconds = reserved.wait_seconds
-        ours_end = math.isinf(seconds) and self._under_way().get(reserved.account_id, 0) > 0
-        if seconds > SOON_SECONDS and not ours_end:
-            message = f"every usable key is at its limit{_for(seconds)}"
-            self._send_away(PutBack("rate_limited", message))
-        else:
-            self._nap(min(seconds - AHEAD_SECONDS / 2, LONGEST_NAP_SECONDS), until_done=ours_end)
-
-    def _send_away(self, reason: PutBack) -> None:
+    def _rest(self, nap: Nap, ended: int) -> None:
+        """Until it is over, or one more call has ended than had when the ledger was asked."""
         with self._changed:
-            while self._line:
-                self._line.popleft().give(reason)
-
-    def _nap(self, seconds: float, *, until_done: bool = False) -> None:
-        with self._changed:
-            under_way = self._calling.total()
             self._changed.wait_for(
-                lambda: self._stopped or (until_done and self._calling.total() < under_way),
-                max(seconds, 0.001),
+                lambda: self._stopped or (nap.until_done and self._ended > ended), max(nap.seconds, 0.001)
             )
-
-
-def _for(seconds: float) -> str:
-    """For how long a key is at its limit, where that is known: calls under way end when they end."""
-    return "" if math.isinf(seconds) else f" for {seconds:.0f} s"

@@ -23,8 +23,8 @@ from store.workers import Pulse, Vitals
 from worker.calling import Caller
 from worker.connections import Connections
 from worker.outcomes import given_up, returned
+from worker.outlook import SOON_SECONDS
 from worker.pace import Pace
-from worker.permits import SOON_SECONDS
 from worker.room import Room
 from worker.running import Runner
 from worker.slots import Slots

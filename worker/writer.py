@@ -176,9 +176,9 @@ def _one_by_one(conn: psycopg.Connection, group: Group, again: bool) -> set[int]
         for settlement in group.settlements:
             try:
                 with conn.transaction():
-                    lost |= claims.settle(conn, [settlement])
+                    lost |= claims.settle(conn, [settlement], again=again)
             except REFUSED as error:
-                lost |= claims.settle(conn, [_refused(settlement, error)])
+                lost |= claims.settle(conn, [_refused(settlement, error)], again=again)
     return lost
 
 

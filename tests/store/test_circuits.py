@@ -12,7 +12,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from store import circuits, claims, database, jobs, ledger, workers
+from store import circuits, claims, database, jobs, steering, workers
 from store.calls import Call
 from store.circuits import MOVES, Circuit, ServiceSeen
 from store.claims import Claim, Settlement
@@ -227,7 +227,7 @@ def test_a_probe_leaves_a_longer_rest_that_its_answer_asks_for(
     open_it(conn)
     clock.advance(circuits.FIRST_PAUSE_SECONDS)
     (probe,) = take(conn, a_worker(conn), 8)
-    ledger.rest_service(conn, SERVICE, 600.0, "too many requests")
+    steering.rest_service(conn, SERVICE, 600.0, "too many requests")
     assert circuits.prove(conn, SERVICE, probe.id, probe.claim_no)
     one = seen(conn)
     assert (one.circuit, one.rest_cause) == (Circuit.CLOSED, "too many requests")
@@ -241,7 +241,7 @@ def test_a_person_ends_a_rest_and_an_open_circuit_tries_at_once(
     a_key(conn)
     a_list(conn, 9)
     who = a_worker(conn)
-    ledger.rest_service(conn, SERVICE, 600.0, "too many requests")
+    steering.rest_service(conn, SERVICE, 600.0, "too many requests")
     assert circuits.end_rest(conn, SERVICE)
     assert not circuits.end_rest(conn, SERVICE)
     assert len(take(conn, who, 2)) == 2

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from store import claims, database, job_details, tally
+from store import claims, database, job_details, lists, tally
 from store.claims import Claim, Settlement
 from store.states import Outcome, Status
 from store.workers import Identity, Pulse
@@ -93,6 +93,56 @@ def test_settling_twice_changes_nothing_the_second_time(
     before = everything(conn)
     assert claims.settle(conn, [settlement(claim, Status.FAILED)]) == {claim.id}
     assert everything(conn) == before
+
+
+@pytest.mark.parametrize("status", [Status.DONE, Status.FAILED, Status.PENDING])
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_what_a_try_before_has_written_was_not_lost(
+    conn: psycopg.Connection,
+    who: Identity,
+    take: Take,
+    settlement: Settle,
+    status: Status,
+    is_cancelled: bool,
+) -> None:
+    """Its acknowledgement was lost; others of the batch are written only now."""
+    written, other = take(conn, who, 2)
+    if is_cancelled:
+        lists.cancel(conn, written.list_id)
+    ends = settlement(written, status)
+    assert claims.settle(conn, [ends]) == set()
+    before = everything(conn)
+    assert claims.settle(conn, [ends], again=True) == set()
+    assert everything(conn) == before
+    assert claims.settle(conn, [ends, settlement(other)], again=True) == set()
+    assert claims.settle(conn, [ends, settlement(other)]) == {written.id, other.id}
+
+
+@pytest.mark.parametrize("status", [Status.DONE, Status.FAILED, Status.PENDING])
+@pytest.mark.parametrize("max_losses", [1, 3])
+def test_a_try_again_says_what_was_lost_meanwhile(
+    conn: psycopg.Connection,
+    who: Identity,
+    take: Take,
+    settlement: Settle,
+    a_worker: AWorker,
+    beat: Callable[..., Pulse],
+    status: Status,
+    max_losses: int,
+) -> None:
+    """The try before was not written, and the worker was declared lost."""
+    freed, taken = take(conn, who, 2)
+    conn.execute("UPDATE list SET max_losses = %s", (max_losses,))
+    conn.execute("UPDATE worker SET lease_until = now() - interval '1 second' WHERE id = %s", (who.id,))
+    other = a_worker(conn)
+    assert beat(conn, other).recovered == 2
+    ends = [settlement(freed, status), settlement(taken, status)]
+    assert claims.settle(conn, ends, again=True) == {freed.id, taken.id}
+    if max_losses > 1:
+        conn.execute("UPDATE job SET run_at = now() WHERE id = %s", (taken.id,))
+        (again,) = (claim for claim in take(conn, other, 5) if claim.id == taken.id)
+        assert claims.settle(conn, [settlement(again, status)]) == set()
+        assert claims.settle(conn, ends, again=True) == {freed.id, taken.id}
 
 
 def test_the_fence_asks_for_a_job_in_progress(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from store import claims, database, jobs, key_tests, keys, ledger, list_pages, lists, tally
+from store import claims, database, jobs, key_tests, keys, ledger, list_pages, lists, steering, tally
 from store.claims import Claim, Settlement
 from store.ledger import NoKey, Reservation
 from store.states import Status
@@ -95,7 +95,7 @@ def test_a_test_whose_key_may_not_call_is_not_claimed(
         case "disabled":
             keys.disable(conn, key)
         case "resting":
-            ledger.rest_key(conn, key, 600, "rested")
+            steering.rest_key(conn, key, 600, "rested")
         case "full":
             ledger.reserve(conn, "registry", None, 1, 0.1, key_id=key)
     assert take(conn, a_worker(conn, key_set="here")) == []

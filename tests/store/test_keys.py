@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from store import claims, keys, ledger
+from store import claims, keys, ledger, steering
 from store.calls import Call
 from store.keys import KeySeen, KeyTaken
 from store.ledger import Reservation
@@ -135,7 +135,7 @@ def test_a_key_shows_its_rest_and_what_it_used(conn: psycopg.Connection, clock: 
     clock.advance(2.0)
     ledger.reserve(conn, "registry", None, 3, 0.0)
     assert the_key(conn).used == [3, 7]
-    ledger.rest_account(conn, answer.account_id, 30.0, "rate limited")
+    steering.rest_account(conn, answer.account_id, 30.0, "rate limited")
     key = the_key(conn)
     assert key.state == "resting"
     assert key.rest_seconds == pytest.approx(30.0, abs=1e-4)

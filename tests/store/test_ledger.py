@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from store import keys, ledger
-from store.ledger import Busy, NoKey, Reservation
+from store import circuits, keys, ledger, steering
+from store.ledger import Busy, NoKey, Reservation, Resting
 from store.limits import Limit, parse
 
 A = Callable[..., int]
@@ -223,7 +224,7 @@ def test_a_resting_account_gives_nothing_until_its_rest_is_over(
     a_key(conn, "10/s")
     account = reserve(conn).account_id
     clock.advance(5.0)
-    assert ledger.rest_account(conn, account, 30.0, "rate_limited")
+    assert steering.rest_account(conn, account, 30.0, "rate_limited")
     answer = reserve(conn)
     assert answer.in_seconds == ()
     assert answer.wait_seconds == pytest.approx(30.0, abs=1e-5)
@@ -235,7 +236,7 @@ def test_an_account_that_does_not_rest_goes_first(conn: psycopg.Connection, cloc
     for _ in range(2):
         a_key(conn, "10/s")
     resting = reserve(conn)
-    ledger.rest_account(conn, resting.account_id, 30.0, "rate_limited")
+    steering.rest_account(conn, resting.account_id, 30.0, "rate_limited")
     others = [reserve(conn) for _ in range(4)]
     assert resting.account_id not in {answer.account_id for answer in others}
     assert sum(len(answer.in_seconds) for answer in others) == 4
@@ -244,16 +245,16 @@ def test_an_account_that_does_not_rest_goes_first(conn: psycopg.Connection, cloc
 def test_an_answer_never_shortens_a_rest(conn: psycopg.Connection, clock: Any, a_key: A) -> None:
     a_key(conn)
     account = reserve(conn).account_id
-    assert ledger.rest_account(conn, account, 60.0, "long")
-    assert not ledger.rest_account(conn, account, 10.0, "short")
-    assert ledger.rest_service(conn, "registry", 60.0, "long")
-    assert not ledger.rest_service(conn, "registry", 10.0, "short")
+    assert steering.rest_account(conn, account, 60.0, "long")
+    assert not steering.rest_account(conn, account, 10.0, "short")
+    assert steering.rest_service(conn, "registry", 60.0, "long")
+    assert not steering.rest_service(conn, "registry", 10.0, "short")
     rests = "SELECT a.rest_until::int, a.rest_cause, extract(epoch FROM s.rest_until)::int, s.rest_cause"
     until = round(clock.at + 60.0)
     found = conn.execute(f"{rests} FROM account a, service s").fetchall()
     assert found == [(pytest.approx(until, abs=1), "long", pytest.approx(until, abs=1), "long")]
-    assert ledger.rest_account(conn, account, 61.0, "longer")
-    assert ledger.rest_service(conn, "registry", 61.0, "longer")
+    assert steering.rest_account(conn, account, 61.0, "longer")
+    assert steering.rest_service(conn, "registry", 61.0, "longer")
 
 
 @pytest.mark.parametrize("seconds", [1e30, float("inf"), float("nan")])
@@ -261,9 +262,56 @@ def test_a_rest_without_end_is_a_long_one(
     conn: psycopg.Connection, clock: Any, a_key: A, seconds: float
 ) -> None:
     a_key(conn)
-    assert ledger.rest_account(conn, reserve(conn).account_id, seconds, "retry-after")
-    assert ledger.rest_service(conn, "registry", seconds, "retry-after")
+    assert steering.rest_account(conn, reserve(conn).account_id, seconds, "retry-after")
     assert reserve(conn).wait_seconds == pytest.approx(366 * 86400.0)
+    assert steering.rest_service(conn, "registry", seconds, "retry-after")
+    answer = ledger.reserve(conn, "registry", None, 1, 0.0)
+    assert isinstance(answer, Resting)
+    assert answer.seconds == pytest.approx(366 * 86400.0)
+    assert answer.cause == "retry-after"
+
+
+CHARGED = """
+SELECT until, used, holder FROM allowance UNION ALL SELECT ARRAY[load_until, seen], NULL, NULL FROM account
+"""
+
+
+def test_while_the_service_rests_nobody_reserves_and_nothing_is_charged(
+    dsn: str, connect: Callable[[], psycopg.Connection], a_key: A
+) -> None:
+    """A worker that has heard nothing yet asks; another one was told a moment ago."""
+    told, asker = connect(), connect()
+    for _ in range(2):
+        a_key(told, "10/s", "3 at once")
+    assert len(reserve(asker).in_seconds) == 1
+    before = asker.execute(CHARGED).fetchall()
+    assert steering.rest_service(told, "registry", 30.0, "rate page")
+    answer = ledger.reserve(asker, "registry", None, 1, 0.2)
+    assert isinstance(answer, Resting)
+    assert (20.0 < answer.seconds <= 30.0, answer.cause) == (True, "rate page")
+    assert asker.execute(CHARGED).fetchall() == before
+    assert ledger.reserve(asker, "registry", "another", 1, 0.2) == NoKey()
+    assert circuits.end_rest(told, "registry")
+    assert len(reserve(asker).in_seconds) == 1
+
+
+def test_while_the_service_does_not_answer_only_a_probe_reserves(
+    conn: psycopg.Connection, clock: Any, a_key: A
+) -> None:
+    a_key(conn, "10/s")
+    conn.execute(
+        "UPDATE service SET opened_at = now(), rest_cause = '503', rest_until = now() + interval '1 s'"
+    )
+    answer = ledger.reserve(conn, "registry", None, 1, 0.0)
+    assert isinstance(answer, Resting)
+    assert answer.seconds == pytest.approx(1.0)
+    clock.advance(1.5)
+    assert ledger.reserve(conn, "registry", None, 1, 0.0) == Resting(math.inf, "503")
+    probe = ledger.reserve(conn, "registry", None, 1, 0.0, probes=True)
+    assert isinstance(probe, Reservation)
+    assert len(probe.in_seconds) == 1
+    assert steering.rest_service(conn, "registry", 30.0, "rate page")
+    assert isinstance(ledger.reserve(conn, "registry", None, 1, 0.0, probes=True), Resting)
 
 
 def test_the_log_of_a_large_limit_stays_short(conn: psycopg.Connection, clock: Any, a_key: A) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
 
-from store import claims, keys, ledger, workers
+from store import claims, keys, ledger, steering
 from store.ledger import Reservation
 from store.limits import BadLimit, Kind, Limit
 from store.vault import Vault
@@ -151,13 +149,13 @@ def test_tokens_are_corrected_by_what_the_answer_has_cost(
     first = reserve(conn, 1, tokens=[600])
     clock.advance(10.0)
     second = reserve(conn, 1, tokens=[400])
-    assert ledger.correct(conn, first.account_id, first.at[0], estimated=600, actual=150)
+    assert steering.correct(conn, first.account_id, first.at[0], estimated=600, actual=150)
     assert used(conn) == [550]
-    assert ledger.correct(conn, second.account_id, second.at[0], estimated=400, actual=450)
+    assert steering.correct(conn, second.account_id, second.at[0], estimated=400, actual=450)
     assert used(conn) == [600]
     clock.advance(52.0)  # the first has left with what it has cost, not more
     assert used(conn) == [450]
-    assert not ledger.correct(conn, first.account_id, first.at[0] - 600, estimated=600, actual=1)
+    assert not steering.correct(conn, first.account_id, first.at[0] - 600, estimated=600, actual=1)
     assert used(conn) == [450]
 
 
@@ -166,81 +164,8 @@ def test_an_estimate_above_the_limit_is_corrected_from_what_was_counted(
 ) -> None:
     a_key(conn, "1000 tokens/m")
     first = reserve(conn, 1, tokens=[5000])
-    assert ledger.correct(conn, first.account_id, first.at[0], estimated=5000, actual=700)
+    assert steering.correct(conn, first.account_id, first.at[0], estimated=5000, actual=700)
     assert used(conn) == [700]
-
-
-# So many at once.
-
-
-def test_no_more_calls_are_under_way_than_may_be_over_all_workers(
-    conn: psycopg.Connection, clock: Any, a_key: A, a_worker: AWorker
-) -> None:
-    a_key(conn, "5 at once")
-    one, other = a_worker(conn).id, a_worker(conn).id
-    first = reserve(conn, 3, worker=one)
-    account = first.account_id
-    assert len(first.in_seconds) == 3
-    assert len(reserve(conn, 9, worker=other).in_seconds) == 2
-    assert reserve(conn, 1, worker=other, calling={account: 2}).wait_seconds == math.inf
-    assert reserve(conn, 1, worker=one, calling={account: 3}).in_seconds == ()
-    assert len(reserve(conn, 4, worker=one, calling={account: 2}).in_seconds) == 1
-    assert used(conn) == [5]
-
-
-def test_slots_are_given_back_by_the_next_reservation_or_by_word(
-    conn: psycopg.Connection, clock: Any, a_key: A, a_worker: AWorker
-) -> None:
-    a_key(conn, "5 at once")
-    one, other = a_worker(conn).id, a_worker(conn).id
-    account = reserve(conn, 5, worker=one).account_id
-    assert len(reserve(conn, 1, worker=one, calling={account: 1}).in_seconds) == 1
-    assert used(conn) == [2]
-    assert len(reserve(conn, 9, worker=other).in_seconds) == 3
-    ledger.keep_slots(conn, "registry", one, {account: 1})
-    assert used(conn) == [4]
-    ledger.keep_slots(conn, "registry", one, {})
-    assert used(conn) == [3]
-
-
-def test_the_slots_of_a_lost_worker_are_free(
-    conn: psycopg.Connection, clock: Any, a_key: A, a_worker: AWorker
-) -> None:
-    a_key(conn, "5 at once")
-    lost, left, other = a_worker(conn).id, a_worker(conn).id, a_worker(conn).id
-    reserve(conn, 3, worker=lost)
-    reserve(conn, 2, worker=left)
-    assert reserve(conn, 1, worker=other).in_seconds == ()
-    conn.execute("UPDATE worker SET state = 'lost', ended_at = now() WHERE id = %s", (lost,))
-    assert used(conn) == [2]
-    answer = reserve(conn, 9, worker=other)
-    assert len(answer.in_seconds) == 3
-    workers.leave(conn, left)
-    assert len(reserve(conn, 9, worker=other, calling={answer.account_id: 3}).in_seconds) == 2
-
-
-def test_slots_of_somebody_unknown_are_free_after_a_while(
-    conn: psycopg.Connection, clock: Any, a_key: A, a_worker: AWorker
-) -> None:
-    """A worker that has registered since a statement began is unknown to it, and lives."""
-    a_key(conn, "2 at once")
-    reserve(conn, 2, worker=UUID(int=7))
-    who = a_worker(conn).id
-    assert reserve(conn, 2, worker=who).in_seconds == ()
-    clock.advance(61.0)
-    assert len(reserve(conn, 2, worker=who).in_seconds) == 2
-
-
-def test_headroom_for_slots_is_what_others_leave_whatever_the_asker_has_under_way(
-    conn: psycopg.Connection, clock: Any, a_key: A, a_worker: AWorker, a_list: A
-) -> None:
-    a_key(conn, "5 at once")
-    a_list(conn, 50)
-    one, other = a_worker(conn), a_worker(conn)
-    reserve(conn, 3, worker=one.id)
-    got = claims.claim(conn, other.id, "registry", None, n=50, soon_seconds=2.0)
-    assert got.room == 2
-    assert claims.claim(conn, one.id, "registry", None, n=50, soon_seconds=2.0, waiting=1).room == 5 - 1 - 2
 
 
 # An even pace.

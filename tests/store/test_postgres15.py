@@ -21,6 +21,7 @@ from store import (
     lists,
     partitions,
     settings,
+    steering,
     tally,
 )
 from store.answers import KeptAnswer
@@ -74,8 +75,8 @@ def test_the_core_statements_run(
         reserved = ledger.reserve(conn, "registry", None, 9, 0.2)
         assert isinstance(reserved, Reservation)
         assert len(reserved.in_seconds) == 5
-        assert ledger.rest_account(conn, reserved.account_id, 60.0, "rate_limited")
-        assert ledger.rest_service(conn, "registry", 0.001, "stopped")
+        assert steering.rest_account(conn, reserved.account_id, 60.0, "rate_limited")
+        assert steering.rest_service(conn, "registry", 0.001, "stopped")
         assert [key.used for key in keys.see(conn)] == [[5, 5]]
 
         kept = KeptAnswer(held[0].id, b"f", 1, "registry", "GET /", 200, {"a": "b"}, b"body")

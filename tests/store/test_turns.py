@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from store import answers, calls, claims, database, keys, ledger
+from store import answers, calls, claims, database, keys, ledger, steering
 from store.claims import Claim, Settlement
 from store.workers import Identity
 
@@ -171,7 +171,7 @@ def test_a_resting_account_is_no_headroom_until_soon(
 ) -> None:
     key = a_key(conn, "10/m")
     a_list(conn, 5)
-    ledger.rest_account(conn, account_of(conn, key), 30.0, "rate_limited")
+    steering.rest_account(conn, account_of(conn, key), 30.0, "rate_limited")
     who = a_worker(conn)
     assert room(conn, who, soon_seconds=29.0) == 0
     assert room(conn, who, soon_seconds=31.0) == 10
@@ -184,7 +184,7 @@ def test_a_resting_service_is_left_alone(
     a_list(conn, 5)
     a_key(conn, service="other")
     a_list(conn, 5, "other")
-    ledger.rest_service(conn, "registry", 30.0, "stopped")
+    steering.rest_service(conn, "registry", 30.0, "stopped")
     who = a_worker(conn)
     assert take(conn, who, 5) == []
     assert len(take(conn, who, 5, "other")) == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ import pytest
 from services.extraction import Answer, CallFailed, Get
 from services.service import Service
 from services.verdicts import KeyInvalid
-from store import answers, claims, keys, workers
+from store import answers, claims, keys, steering, workers
 from store.answers import KeptAnswer
 from store.vault import Vault
 from store.workers import Identity
@@ -303,6 +304,19 @@ def test_a_pause_for_all_rests_the_service_and_not_the_key(
     ).fetchone()
     assert row == (True, "all of you with [key]")
     assert _states(db) == {"one": "active"}
+
+
+def test_a_worker_that_has_heard_nothing_of_a_pause_for_all_sends_nothing(
+    db: psycopg.Connection, a_key: Callable[..., int], ask: Ask, register: Register
+) -> None:
+    """Another worker was told; this one does not wait for its next beat to know."""
+    a_key(db)
+    assert steering.rest_service(db, "registry", 30.0, "all of you")
+    with pytest.raises(PutBack) as reason:
+        ask()
+    assert reason.value.cause == "service_resting"
+    assert re.fullmatch("registry rests for (30|29) s: all of you", reason.value.message)
+    assert register.asked_by == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from services.extraction import Company, Extraction, Fields, Get, Options
 from services.service import Service
-from store import jobs, key_tests, keys, ledger
+from store import jobs, key_tests, keys, steering
 from store.key_tests import TestSeen
 
 
@@ -148,13 +148,13 @@ def test_a_test_waits_while_its_key_may_not_call_and_ends_as_soon_as_it_may(
 ) -> None:
     key = a_key(db, secret="resting-secret")
     other = a_key(db, secret="other-secret")
-    ledger.rest_key(db, key, 3600, "rested")
+    steering.rest_key(db, key, 3600, "rested")
     assert key_tests.order(db, key, "00000006")
     assert key_tests.order(db, other, "00000006")
     with working:
         until(lambda: key_tests.last(db)[other].status == "done")
         assert key_tests.last(db)[key].status == "pending"
-        assert ledger.end_rest(db, key)
+        assert steering.end_rest(db, key)
         db.execute(jobs.WAKE)
         until(lambda: key_tests.last(db)[key].status == "done")
     assert register.asked_by == ["other-secret", "resting-secret"]

@@ -17,7 +17,8 @@ from store.ledger import NoKey, Reservation, reserve
 from store.lists import NewList
 from store.vault import Vault
 from store.workers import Identity
-from worker.permits import Permits, Waiter
+from worker.line import Waiter
+from worker.permits import Permits
 from worker.work import PutBack, Work
 
 
@@ -48,7 +49,7 @@ def test_a_worker_with_the_wrong_master_key_asks_once_and_leaves_the_key_to_the_
     _add_key(conn, vault)
     line = _line(conn, Vault([Fernet.generate_key().decode()]))
     waiter = Waiter(a_work(), 0)
-    line._line.append(waiter)
+    line._line.join(waiter)
     with caplog.at_level(logging.ERROR):
         line.serve()
         line.serve()
@@ -68,13 +69,13 @@ def test_a_secret_that_is_sealed_anew_is_tried_again(
     key_id = _add_key(conn, vault)
     other = Vault([Fernet.generate_key().decode()])
     line = _line(conn, other)
-    line._line.append(Waiter(a_work(), 0))
+    line._line.join(Waiter(a_work(), 0))
     line.serve()
     assert isinstance(reserve(conn, "registry", None, 1, 0.0, line.locked), NoKey)
 
     conn.execute("UPDATE key SET secret = %s WHERE id = %s", (other.seal("secret"), key_id))
     waiter = Waiter(a_work(), 0)
-    line._line.append(waiter)
+    line._line.join(waiter)
     line.serve()
     assert waiter.given is not None
     assert not isinstance(waiter.given, PutBack)

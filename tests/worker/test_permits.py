@@ -14,11 +14,12 @@ import psycopg
 import pytest
 from cryptography.fernet import Fernet
 
-from store import ledger
-from store.ledger import Busy, NoKey, Reservation
+from store import ledger, slots
+from store.ledger import Busy, NoKey, Reservation, Resting
 from store.vault import Vault
 from worker import permits as module
-from worker.permits import Permit, Permits
+from worker.line import Permit
+from worker.permits import Permits
 from worker.work import ClaimLost, OutOfTime, PutBack, Work
 
 SLACK = 5.0
@@ -215,6 +216,8 @@ def test_both_bounds_of_a_permit_take_the_safe_side_of_the_round_trip(
     ("answer", "cause"),
     [
         (NoKey(), "no_key"),
+        (Resting(30.0, "rate page of registry"), "service_resting"),
+        (Resting(math.inf, "503"), "service_resting"),
         (Reservation(3, 4, "one", b"", "f", (), SLACK, 30.0), "rate_limited"),
     ],
 )
@@ -248,6 +251,44 @@ def test_who_would_wait_a_little_waits_in_line(
     with _asking(line):
         assert isinstance(line.take(a_work()), Permit)
     assert 0.14 < time.monotonic() - began < 1.0
+
+
+def test_a_short_rest_of_the_service_is_waited_out_in_line(
+    book: Ledger, line: Permits, a_work: A_Work, until: Callable[..., None]
+) -> None:
+    answers: list[Any] = [Resting(0.2, "a probe"), book.grant(1)]
+    book.answer = lambda _want: answers.pop(0)
+    with _asking(line):
+        assert isinstance(line.take(a_work()), Permit)
+    assert len(book.asked) == 2
+
+
+def test_a_probe_asks_before_all_others_and_its_permit_is_nobody_elses(
+    book: Ledger, line: Permits, a_work: A_Work, until: Callable[..., None]
+) -> None:
+    book.answer = lambda want: book.grant(want) if book.how["probes"] else Resting(1.0, "503")
+    others = [Slot(line, a_work()) for _ in range(2)]
+    until(lambda: _standing(line) == 2)
+    probe = Slot(line, a_work(is_probe=True))
+    until(lambda: _standing(line) == 3)
+    line.serve()
+    until(lambda: probe.got)
+    assert isinstance(probe.got, Permit)
+    assert (book.asked, _standing(line)) == ([1], 2)
+    leaving = Slot(line, a_work(is_probe=True))
+    until(lambda: _standing(line) == 3)
+
+    def leave(want: int) -> Reservation:
+        leaving.work.halt.set()
+        until(lambda: _standing(line) == 2)
+        return book.grant(want)
+
+    book.answer = leave
+    line.serve()
+    assert (others[0].got, others[1].got, _standing(line)) == (None, None, 2)
+    for slot in others:
+        slot.work.halt.set()
+        until(lambda slot=slot: slot.got)
 
 
 def test_a_database_that_is_away_is_waited_out(
@@ -373,7 +414,7 @@ def test_the_ledger_hears_how_many_calls_are_under_way_until_they_are_done(
 ) -> None:
     kept: list[dict[int, int]] = []
     monkeypatch.setattr(
-        ledger, "keep_slots", lambda _conn, _service, _worker, calling: kept.append(dict(calling))
+        slots, "keep_slots", lambda _conn, _service, _worker, calling: kept.append(dict(calling))
     )
     monkeypatch.setattr(module, "SLOTS_IDLE_SECONDS", 0.02)
     book.answer = lambda want: replace(book.grant(want), kinds=frozenset({"at_once"}))
@@ -401,10 +442,10 @@ def test_a_permit_that_is_not_used_takes_no_slot(
     slot = Slot(line, work)
     until(lambda: _standing(line) == 1)
     line.serve()
-    assert line._under_way() == {4: 1} or why == "late"
+    assert line._reserver.under_way.by_account() == {4: 1} or why == "late"
     if why == "halted":
         work.halt.set()
-    until(lambda: line._under_way() == {})
+    until(lambda: line._reserver.under_way.by_account() == {})
     work.halt.set()
     until(lambda: slot.got)
 

@@ -93,7 +93,7 @@ def test_what_the_ledger_knows_is_no_news(
 def test_a_longer_rest_is_not_shortened_by_what_is_left(
     db: psycopg.Connection, hear: Callable[..., None], account: int
 ) -> None:
-    ledger.rest_account(db, account, 500.0, "429")
+    steering.rest_account(db, account, 500.0, "429")
     hear(0, 100)
     assert keys.see(db)[0].rest_seconds > 490
 

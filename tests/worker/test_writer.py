@@ -324,7 +324,7 @@ def test_an_answer_of_the_database_that_is_lost_does_no_harm(
     alongside: Alongside,
     until: Callable[..., None],
 ) -> None:
-    """It was written; the second try finds the claim ended, answer and calls there, and changes nothing."""
+    """It was written; the second try finds the job as given, answer and calls there, and changes nothing."""
     writer = Writer(borrow(proxy.url))
     with alongside(lambda: writer.run(told), writer.stop):
         proxy.lose_answer_to(b"settled AS")
@@ -335,6 +335,7 @@ def test_an_answer_of_the_database_that_is_lost_does_no_harm(
         assert kept.wait(10)
         until(lambda: told.won or told.lost)
     assert proxy.lost_answers == 1
+    assert (told.won, told.lost) == ([held[0].id], [])
     assert _statuses(db)[0] == ("done", None)
     assert list(of_jobs(db, [held[0].id])[held[0].id]) == [(b"/a", 1)]
     assert (_count(db, "answer"), _count(db, "call")) == (1, 2)

@@ -11,7 +11,7 @@ from wtforms.validators import ValidationError
 from services.registry import SERVICES
 from store import key_tests, keys
 from store.accounts import LimitsDiffer
-from store.headroom import Headroom
+from store.key_use import KeyUse
 from store.keys import KeyTaken
 from store.limits import BadLimit
 from store.people import Role
@@ -79,7 +79,7 @@ def rotate(key_id: int) -> ResponseReturnValue:
     return go_to(f"/keys/{key_id}")
 
 
-def _rotate_page(key: Headroom, form: Rotate) -> str:
+def _rotate_page(key: KeyUse, form: Rotate) -> str:
     return render_page("keys/rotate.html", "keys.rotate", key=key, form=form, service=SERVICES[key.service])
 
 

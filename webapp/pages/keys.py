@@ -20,9 +20,9 @@ from wtforms import (
 from wtforms.validators import DataRequired, Length, NumberRange, Optional, ValidationError
 
 from services.registry import SERVICES
-from store import circuits, headroom, key_tests, keys, ledger, limits
+from store import circuits, key_tests, key_use, keys, limits, steering
 from store.accounts import LimitsDiffer
-from store.headroom import Headroom
+from store.key_use import KeyUse
 from store.keys import KeyTaken
 from store.limits import BadLimit, Limit
 from store.people import Role
@@ -182,7 +182,7 @@ def show(key_id: int) -> str:
     return _page(found(key_id), Rest(formdata=None))
 
 
-def _page(key: Headroom, rest: Rest) -> str:
+def _page(key: KeyUse, rest: Rest) -> str:
     args = {"key": str(key.id), "calls": request.args.get("calls", "")}
     return render_page("keys/page.html", "keys.one", args, key=key, rest=rest)
 
@@ -228,14 +228,14 @@ def rest(key_id: int) -> ResponseReturnValue:
     who = person()
     cause = f"rested by {who.email}" if who else "rested"
     done = f"“{key.label}” rests for {duration(form.seconds)}."
-    return _act(key_id, lambda: _steer(ledger.rest_key, key_id, form.seconds, cause), done)
+    return _act(key_id, lambda: _steer(steering.rest_key, key_id, form.seconds, cause), done)
 
 
 @blueprint.post(ONE + "/end-rest")
 @needs(Role.OPERATOR)
 def end_rest(key_id: int) -> ResponseReturnValue:
     """End the rest of the key's account."""
-    return _act(key_id, lambda: _steer(ledger.end_rest, key_id), f"“{found(key_id).label}” rests no more.")
+    return _act(key_id, lambda: _steer(steering.end_rest, key_id), f"“{found(key_id).label}” rests no more.")
 
 
 @blueprint.post("/keys/services/<service>/try")
@@ -266,8 +266,8 @@ def _steer(change: Callable[..., bool], *arguments: object) -> bool:
         return change(conn, *arguments)
 
 
-def found(key_id: int) -> Headroom:
+def found(key_id: int) -> KeyUse:
     """The key, or the answer that there is no such page."""
     with page_connection() as conn:
-        one = [key for key in headroom.see(conn) if key.id == key_id]
+        one = [key for key in key_use.see(conn) if key.id == key_id]
     return one[0] if one else abort(404)

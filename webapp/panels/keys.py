@@ -8,7 +8,7 @@ from typing import Any
 from werkzeug.exceptions import NotFound
 
 from store import calls
-from store.headroom import Headroom
+from store.key_use import KeyUse
 from webapp.panels.panel import Args
 from webapp.questions import Look
 
@@ -55,7 +55,7 @@ def key_calls(look: Look, args: Args) -> Mapping[str, Any]:
     return {"key": one, "calls": found, "errors": errors, "most": MOST_CALLS, "among": calls.AMONG}
 
 
-def _key(look: Look, args: Args) -> Headroom | None:
+def _key(look: Look, args: Args) -> KeyUse | None:
     for one in look.keys:
         if str(one.id) == args.get("key"):
             return one
