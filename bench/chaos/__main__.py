@@ -24,8 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.minutes is not None:
         size = replace(size, seconds=asked.minutes * 60)
     print(f"seed {seed}", flush=True)
-    report = run(VAR / "chaos", seed, size, lambda text: print(text, flush=True))
+    report = run(VAR / "chaos" / str(seed), seed, size, lambda text: print(text, flush=True))
     print(", ".join(f"{times} x {kind}" for kind, times in report.done.most_common()))
+    print(f"{report.share:.0%} of the jobs ended while things went wrong")
     print("\n".join(map(str, report.lines)))
     failed = sum(not line.holds for line in report.lines)
     print(f"chaos, seed {seed}: " + (f"{failed} promises were broken" if failed else "everything holds"))

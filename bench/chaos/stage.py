@@ -34,8 +34,8 @@ UK, US = "companies_house", "sec_edgar"
 SLOTS = 4
 LEASE_SECONDS = 4.0
 KEYS = (
-    *(SampleKey(UK, f"UK {n}", f"{n:08}-cafe-4111-8111-111111111111", "16/2s") for n in range(1, 6)),
-    *(SampleKey(US, f"US {n}", f"Chaos {n} chaos{n}@firm.example", "14/2s") for n in range(1, 4)),
+    *(SampleKey(UK, f"UK {n}", f"{n:08}-cafe-4111-8111-111111111111", "24/2s") for n in range(1, 6)),
+    *(SampleKey(US, f"US {n}", f"Chaos {n} chaos{n}@firm.example", "16/2s") for n in range(1, 4)),
 )
 # Bad luck of many kills in a row is not a cause of a job's own.
 PATIENT = "UPDATE list SET max_faults = 1000"
@@ -101,6 +101,12 @@ class Stage:
         """Start workers again that have ended."""
         for actor in self.actors:
             actor.parts.watch()
+
+    @property
+    def jobs(self) -> int:
+        """How many there are."""
+        row = self.conn.execute("SELECT count(*) FROM job").fetchone()
+        return int((row or (0,))[0])
 
     def jobs_left(self) -> int:
         row = self.conn.execute("SELECT count(*) FROM job WHERE status IN ('pending', 'in_progress')")

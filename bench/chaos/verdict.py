@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 import psycopg
 import requests
@@ -19,6 +20,21 @@ SELECT count(*) FILTER (WHERE attempts > 0),
        count(*) FILTER (WHERE attempts > 0 AND (status <> 'failed' OR cause IS NULL OR cause <> ALL (%s)))
 FROM job
 """
+
+
+# Both on the database's clock: a call that was logged late seems to have been sent later than it was.
+SENT_TOO_EARLY = """
+WITH sent AS (
+    SELECT job_id, request, verdict,
+           lead(sent_at) OVER (PARTITION BY job_id, worker, claim_no ORDER BY sent_at) AS next_at FROM call)
+SELECT count(*) FROM sent s WHERE s.verdict = 'usable' AND s.next_at IS NOT NULL AND NOT EXISTS (
+    SELECT FROM answer a WHERE a.job_id = s.job_id AND a.request = s.request AND a.kept_at <= s.next_at)
+"""
+LOGGED_TWICE = "SELECT count(*) - count(DISTINCT (job_id, worker, no)) FROM call"
+PAST_ITS_TIME = """
+SELECT count(*) FROM call c JOIN worker w ON w.id = c.worker WHERE c.late AND w.pid <> ALL (%s)
+"""
+MISSED_EARLY = "SELECT count(*) FROM worker WHERE id = ANY (%s) AND state = 'lost' AND ended_at < lease_until"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +52,15 @@ class Line:
 class Harm:
     """What was done to a run. `lost_calls_at_most`: calls that may have been in flight when it was done.
 
-    `woken_at`: when stopped workers went on, in epoch seconds. `slots`: of a worker.
+    `slots`: of a worker. `woken_at`: when stopped workers went on, in epoch seconds. `stopped`: process ids.
+    `killed`: workers whose missing session must tell on them before their lease is over.
     """
 
     slots: int
     woken_at: Sequence[float]
     lost_calls_at_most: int
+    stopped: Sequence[int]
+    killed: Sequence[UUID]
 
 
 def judge(conn: psycopg.Connection, url: str, list_ids: Sequence[int], harm: Harm) -> Iterator[Line]:
@@ -55,10 +74,29 @@ def judge(conn: psycopg.Connection, url: str, list_ids: Sequence[int], harm: Har
     yield Line(not off, "\n       ".join([f"{len(off)} cells differ from the truth", *off[:5]]))
     stats = requests.get(f"{url}/sandbox/stats", timeout=10).content
     yield from _calls(conn, stats, requests.get(f"{url}/sandbox/repeats", timeout=10).content, harm)
+    yield from _log(conn, harm)
     tried, unjust = conn.execute(UNJUST, (OF_THE_COMPANY,)).fetchone() or (0, 0)
     yield Line(not unjust, f"{tried} jobs paid attempts, {unjust} of them for what no company did")
     counts = tally.check(conn)
     yield Line(not counts, f"{len(counts)} live counts differ from the table")
+
+
+def _log(conn: psycopg.Connection, harm: Harm) -> Iterator[Line]:
+    """What the database's own rows say of each promise."""
+    early = _count(conn, SENT_TOO_EARLY)
+    yield Line(not early, f"{early} calls sent before the answer to the one before was stored")
+    twice = _count(conn, LOGGED_TWICE)
+    yield Line(not twice, f"{twice} calls logged twice")
+    late = _count(conn, PAST_ITS_TIME, list(harm.stopped))
+    yield Line(not late, f"{late} permits used past their time by workers that nobody stopped")
+    missed = _count(conn, MISSED_EARLY, list(harm.killed))
+    text = f"{missed} of {len(harm.killed)} workers that were killed were missed before their lease was over"
+    yield Line(missed * 2 >= len(harm.killed), text)
+
+
+def _count(conn: psycopg.Connection, statement: str, *given: object) -> int:
+    row = conn.execute(statement, given or None).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _calls(conn: psycopg.Connection, stats: bytes, repeats: bytes, harm: Harm) -> Iterator[Line]:
