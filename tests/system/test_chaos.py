@@ -39,7 +39,26 @@ def echo() -> socket.socket:
     return socket.create_server(("127.0.0.1", 0))
 
 
-def test_a_deaf_proxy_forwards_later_and_a_cut_one_resets(echo: socket.socket) -> None:
+def test_a_muted_proxy_that_is_dropped_loses_the_answers_and_takes_new_connections(
+    echo: socket.socket,
+) -> None:
+    with echo, Proxy(echo.getsockname()[1]) as proxy:
+        client = socket.create_connection(("127.0.0.1", proxy.port), 5)
+        server, _ = echo.accept()
+        with client, server:
+            proxy.mute()
+            server.sendall(b"answer")
+            proxy.drop()
+            with pytest.raises(ConnectionResetError):
+                client.recv(6)
+        with socket.create_connection(("127.0.0.1", proxy.port), 5) as late:
+            server, _ = echo.accept()
+            with server:
+                server.sendall(b"hello")
+                assert late.recv(5) == b"hello"
+
+
+def test_a_deaf_or_mute_proxy_forwards_later_and_a_cut_one_resets(echo: socket.socket) -> None:
     with echo, Proxy(echo.getsockname()[1]) as proxy:
         client = socket.create_connection(("127.0.0.1", proxy.port), 5)
         server, _ = echo.accept()
@@ -52,6 +71,16 @@ def test_a_deaf_proxy_forwards_later_and_a_cut_one_resets(echo: socket.socket) -
             proxy.heal()
             server.settimeout(5)
             assert server.recv(4) == b"held"
+            proxy.mute()
+            client.sendall(b"asked")
+            assert server.recv(5) == b"asked"
+            server.sendall(b"answer")
+            client.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                client.recv(6)
+            proxy.heal()
+            client.settimeout(5)
+            assert client.recv(6) == b"answer"
             proxy.cut()
             with pytest.raises(ConnectionResetError):
                 client.recv(1)
