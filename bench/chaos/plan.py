@@ -23,7 +23,8 @@ class Kind(StrEnum):
     ERRORS = "500s"
     SLOW = "slow bodies"
     CUT_BODIES = "cut bodies"
-    GARBAGE = "garbled answers"
+    GARBAGE = "invalid JSON"
+    NO_DOCUMENT = "documents garbled"
     KEY_INVALID = "key became invalid"
     KEY_EXHAUSTED = "account out of quota"
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from bench.chaos.plan import Event, Kind, events
 from bench.chaos.proxy import Proxy
-from bench.chaos.stage import KEYS, LEASE_SECONDS, SLOTS, UK, US, Actor, Stage, stage
+from bench.chaos.stage import LEASE_SECONDS, SLOTS, UK, US, Actor, Size, Stage, stage
 from bench.chaos.verdict import Harm, Line, judge
 
 CALM_SECONDS = 180.0
@@ -38,23 +38,15 @@ RULES: dict[Kind, dict[str, object]] = {
     Kind.ERRORS: {"kind": "status", "status": 500, "share": 0.3},
     Kind.SLOW: {"kind": "slow", "seconds": 1.5, "share": 0.3},
     Kind.CUT_BODIES: {"kind": "cut", "share": 0.3},
-    Kind.GARBAGE: {"kind": "garbage", "share": 0.3},
-    Kind.KEY_INVALID: {"kind": "key_invalid", "key": KEYS[0].label},
-    Kind.KEY_EXHAUSTED: {"kind": "key_exhausted", "key": KEYS[1].label},
+    Kind.GARBAGE: {"kind": "garbage", "share": 0.3, "match": "^/(company/|api/|document/[^/]*$)"},
+    Kind.NO_DOCUMENT: {"kind": "garbage", "share": 0.5, "match": "^/storage/"},
+    Kind.KEY_INVALID: {"kind": "key_invalid", "key": "UK 1"},
+    Kind.KEY_EXHAUSTED: {"kind": "key_exhausted", "key": "UK 2"},
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """`companies`: a list each. `seconds`: how long things go wrong, at most."""
-
-    workers: int
-    companies: Sequence[tuple[str, int]]
-    seconds: float
-
-
-SHORT = Size(3, ((UK, 90), (UK, 60), (US, 150)), 22.0)
-LONG = Size(6, ((UK, 700), (UK, 500), (US, 800)), 180.0)
+SHORT = Size(3, ((UK, 90), (UK, 60), (US, 150)), "60/10s", 26.0)
+LONG = Size(6, ((UK, 700), (UK, 500), (US, 800)), "120/10s", 180.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +62,18 @@ class Report:
         return all(line.holds for line in self.lines)
 
 
-def run(folder: Path, seed: int, size: Size, say: Callable[[str], None]) -> Report:
-    """Set the stage in `folder`, which is emptied, and carry out the seed's plan."""
-    with stage(folder, seed, size.workers, size.companies) as set_up:
+def run(
+    folder: Path, seed: int, size: Size, say: Callable[[str], None], pgbouncer: Sequence[str] = ()
+) -> Report:
+    """Set the stage in `folder`, which is emptied, and carry out the seed's plan; see `stage`."""
+    with stage(folder, seed, size, pgbouncer) as set_up:
         director = _Director(set_up, seed, say)
         director.perform(events(seed, size.workers, LEASE_SECONDS), size.seconds)
         director.calm()
-        harm = Harm(SLOTS, director.woken_at, director.cut_off * SLOTS, director.stopped, director.killed)
+        lost_at_most = director.cut_off * SLOTS
+        harm = Harm(
+            SLOTS, director.woken_at, lost_at_most, director.stopped, director.killed, director.began_at
+        )
         lines = list(judge(set_up.conn, set_up.url, set_up.list_ids, harm))
         return Report(director.done, director.share, lines)
 
@@ -97,6 +94,7 @@ class _Director:
     stopped: list[int] = field(default_factory=list)
     killed: list[UUID] = field(default_factory=list)
     share: float = 0.0
+    began_at: float = field(default_factory=time.time)
     cut_off: int = 0
     _ends: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _number: Iterator[int] = field(default_factory=count)

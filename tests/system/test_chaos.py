@@ -29,8 +29,11 @@ def test_a_seed_repeats_its_plan_which_begins_with_one_of_each_kind() -> None:
 
 def test_only_what_follows_the_end_of_a_stop_closely_counts_as_sent_late() -> None:
     arrivals = [[99.0, 2], [100.5, 2], [102.9, 2], [103.1, 2]]  # when, and the window of the limit
-    assert over_limit({"keys": {"a": {"over_limit_at": arrivals}}}, woken_at=[100.0]) == (2, 2)
-    assert over_limit({"keys": {"a": {"over_limit_at": arrivals}}}, woken_at=[]) == (0, 4)
+    assert over_limit({"keys": {"a": {"over_limit_at": arrivals}}}, woken_at=[100.0]) == (
+        [100.5, 102.9],
+        [99.0, 103.1],
+    )
+    assert over_limit({"keys": {"a": {"over_limit_at": arrivals}}}, woken_at=[])[0] == []
 
 
 @pytest.fixture
