@@ -39,7 +39,7 @@ RULES: dict[Kind, dict[str, object]] = {
     Kind.SLOW: {"kind": "slow", "seconds": 1.5, "share": 0.3},
     Kind.CUT_BODIES: {"kind": "cut", "share": 0.3},
     Kind.GARBAGE: {"kind": "garbage", "share": 0.3, "match": "^/(company/|api/|document/[^/]*$)"},
-    Kind.NO_DOCUMENT: {"kind": "garbage", "share": 0.5, "match": "^/storage/"},
+    Kind.NO_DOCUMENT: {"kind": "garbage", "share": 0.8, "match": "^/storage/"},
     Kind.KEY_INVALID: {"kind": "key_invalid", "key": "UK 1"},
     Kind.KEY_EXHAUSTED: {"kind": "key_exhausted", "key": "UK 2"},
 }
@@ -188,7 +188,8 @@ class _Director:
         if not self.stage.add_fault(rule):
             return
         if event.kind not in {Kind.KEY_INVALID, Kind.KEY_EXHAUSTED}:
-            self._later(event.seconds / 2, lambda: self._end_trouble(event.kind))
+            seconds = event.seconds * (2 if event.kind is Kind.NO_DOCUMENT else 0.5)  # it meets few calls
+            self._later(seconds, lambda: self._end_trouble(event.kind))
 
     def _end_trouble(self, kind: Kind) -> None:
         self.stage.end_fault(RULES[kind])
