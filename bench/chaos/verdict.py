@@ -30,8 +30,7 @@ WITH sent AS (
 SELECT count(*) FROM sent s WHERE s.verdict = 'usable' AND s.next_at IS NOT NULL AND NOT EXISTS (
     SELECT FROM answer a WHERE a.job_id = s.job_id AND a.request = s.request AND a.kept_at <= s.next_at)
 """
-# Answered by the register in full, with a redirect: that they came again is no sign of a call lost in flight.
-SPOILT_AFTER_A_REDIRECT = "SELECT count(*) FROM call WHERE verdict <> 'usable' AND request LIKE '%/content'"
+LOGGED = "SELECT count(*) FROM call"  # with its answer, so that what is missing here is lost
 LOGGED_TWICE = "SELECT count(*) - count(DISTINCT (job_id, worker, no)) FROM call"
 PAST_THEIR_TIME = """
 SELECT count(*) FILTER (WHERE w.pid = ANY (%(stopped)s)), count(*) FILTER (WHERE w.pid <> ALL (%(stopped)s))
@@ -120,7 +119,7 @@ def _calls(conn: psycopg.Connection, stats: bytes, repeats: bytes, harm: Harm) -
     yield Line(by_others <= BUSY_SHARE * counted["calls"], text)
     summary = summarise(conn, 0.0, stats, repeats)
     yield Line(not summary["repeated"], f"{summary['repeated']} calls repeated although answered and stored")
-    lost = max(0, summary["in_flight_at_kills"] - _count(conn, SPOILT_AFTER_A_REDIRECT))
+    lost = counted["calls"] - _count(conn, LOGGED)
     text = f"{lost} calls lost in flight, at most {harm.lost_calls_at_most}"
     yield Line(lost <= harm.lost_calls_at_most, text)
 
