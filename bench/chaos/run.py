@@ -46,7 +46,7 @@ RULES: dict[Kind, dict[str, object]] = {
 
 
 SHORT = Size(3, ((UK, 90), (UK, 60), (US, 150)), "60/10s", 26.0)
-LONG = Size(6, ((UK, 700), (UK, 500), (US, 800)), "120/10s", 180.0)
+LONG = Size(6, ((UK, 700), (UK, 500), (US, 800)), "120/10s", 210.0)
 
 
 @dataclass(frozen=True, slots=True)
