@@ -1,5 +1,5 @@
 # Everything that can be done with a checkout. `make` lists it.
-# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest), JOBS (test processes), ONLY (figures), SEED and MINUTES (chaos).
+# Variables: PYTHON (3.11 or newer, for .venv), TESTS (what pytest runs), ARGS (more for pytest), JOBS (test processes), ONLY (figures), SEED, MINUTES and POOLED (chaos).
 
 PYTHON ?= python3
 TESTS ?= tests
@@ -34,8 +34,8 @@ bench: $(INSTALLED) ## measure the promised figures, some minutes each: make ben
 guards: $(INSTALLED) ## take every guard of docs/invariants.md out, see its test fail (some minutes)
 	GUARDS=1 $(BIN)/python -m pytest -n $(JOBS) tests/guards $(ARGS)
 
-chaos: $(INSTALLED) ## fail everything at random for some minutes, then judge: make chaos SEED=7 MINUTES=3
-	@$(BIN)/python -m bench.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES))
+chaos: $(INSTALLED) ## fail everything at random for some minutes, then judge: make chaos SEED=7 MINUTES=3 POOLED=1
+	@$(BIN)/python -m bench.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(POOLED),--pooled)
 
 check: ## lint, types, contracts, tests: what CI runs
 	@$(MAKE) --no-print-directory lint

@@ -125,5 +125,11 @@ def spoil(answer: Answer, fault: Fault) -> Answer:
         case "cut":
             return replace(answer, is_cut=True, is_spoiled=True)
         case _:
-            start = answer.body[: min(_GARBAGE_BYTES, len(answer.body) // 2)]
-            return replace(answer, status=200, body=start + b'{"<', is_spoiled=True)
+            return replace(answer, status=200, body=_garbled(answer, fault.chance), is_spoiled=True)
+
+
+def _garbled(answer: Answer, chance: random.Random) -> bytes:
+    """JSON that breaks off; in place of a document none at all: nothing, or bytes without a tag."""
+    if "json" in answer.content_type:
+        return answer.body[: min(_GARBAGE_BYTES, len(answer.body) // 2)] + b'{"<'
+    return chance.choice((b"", b"\x89" + chance.randbytes(_GARBAGE_BYTES) + b"\0"))

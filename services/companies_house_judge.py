@@ -15,6 +15,7 @@ KEY_REFUSED: Final = "Companies House does not accept the key."
 
 _UNAUTHORISED, _FORBIDDEN, _NOT_FOUND, _NOT_ACCEPTABLE = 401, 403, 404, 406
 _TIMEOUT, _TOO_MANY, _SERVER_ERROR = 408, 429, 500
+_BLANK: Final = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
 _ABOUT_THE_KEY: Final = ("authoris", "authoriz", "authentic", "api key", "api-key")
 
 
@@ -40,11 +41,21 @@ def _judge_others(status: int, headers: Mapping[str, str], body: bytes, words: s
         return Refused(words or f"Companies House answered {status}.")
     if status // 100 != 2:  # noqa: PLR2004
         return ServiceFailed("bad_answer", f"Companies House answered {status}, which is no answer.")
-    if "json" in headers.get("content-type", "") and _json(body) is None:
+    promised = headers.get("content-type", "")
+    if "json" in promised and _json(body) is None:
         return ServiceFailed(
             "bad_answer", "The answer says it is JSON and is not: it was cut short or garbled."
         )
+    if "xhtml" in promised and not _begins_with_a_tag(body):
+        return ServiceFailed(
+            "bad_answer", "The answer says it is XHTML and is no document: empty or garbled."
+        )
     return Usable()
+
+
+def _begins_with_a_tag(body: bytes) -> bool:
+    """In any encoding, after marks and blanks. What does may be a broken filing: that is its company's."""
+    return body.lstrip(_BLANK).startswith(b"<")
 
 
 def _judge_forbidden(headers: Mapping[str, str], body: bytes, words: str) -> Verdict:

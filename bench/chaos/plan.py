@@ -15,6 +15,8 @@ class Kind(StrEnum):
     STOP = "stopped beyond its lease"
     CUT = "network cut"
     DEAF = "network deaf"
+    LATE = "database's answers late"
+    LOST = "database's answers lost"
     TERMINATE = "sessions terminated"
     RESTART = "database crashed"
     STORM = "429 storm"
@@ -22,6 +24,7 @@ class Kind(StrEnum):
     SLOW = "slow bodies"
     CUT_BODIES = "cut bodies"
     GARBAGE = "invalid JSON"
+    NO_DOCUMENT = "documents garbled"
     KEY_INVALID = "key became invalid"
     KEY_EXHAUSTED = "account out of quota"
 
@@ -29,7 +32,12 @@ class Kind(StrEnum):
 # Happen once: their keys stay out for the rest of the run.
 ONCE = (Kind.KEY_INVALID, Kind.KEY_EXHAUSTED)
 # How often each comes beside the others.
-WEIGHTS = {kind: 1 for kind in Kind if kind not in ONCE} | {Kind.KILL: 5, Kind.STOP: 2, Kind.DEAF: 2}
+WEIGHTS = {kind: 1 for kind in Kind if kind not in ONCE} | {
+    Kind.KILL: 5,
+    Kind.STOP: 2,
+    Kind.DEAF: 2,
+    Kind.LOST: 2,
+}
 GAP_SECONDS = (0.4, 1.8)
 
 

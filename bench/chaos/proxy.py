@@ -1,4 +1,4 @@
-"""A TCP proxy in this process that can be cut and can go deaf, as a network does."""
+"""A TCP proxy in this process that can be cut and can go deaf or mute, as a network does."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._hears = asyncio.Event()
+        self._speaks = asyncio.Event()
         self._is_cut = False
         self._ends: set[asyncio.StreamWriter] = set()
         self._pairs: set[asyncio.Task[None]] = set()
@@ -42,6 +43,11 @@ class Proxy:
         self._thread.join()
         self._loop.close()
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether anything is kept from passing."""
+        return self._is_cut or not (self._hears.is_set() and self._speaks.is_set())
+
     def cut(self) -> None:
         """Reset every connection, and each new one, until `heal`."""
         self._do(self._cut)
@@ -49,6 +55,14 @@ class Proxy:
     def deafen(self) -> None:
         """Accept and keep connections but forward nothing, not even their end, until `heal`."""
         self._do(self._hears.clear)
+
+    def mute(self) -> None:
+        """Forward what is said to the far end and hold its answers back, until `heal` or `drop`."""
+        self._do(self._speaks.clear)
+
+    def drop(self) -> None:
+        """Reset every connection, with the answers that were held back, and forward new ones."""
+        self._do(self._drop)
 
     def heal(self) -> None:
         """Forward again, what came meanwhile first."""
@@ -69,12 +83,17 @@ class Proxy:
         for end in self._ends:
             _reset(end)
 
+    def _drop(self) -> None:
+        self._cut()
+        self._heal()
+
     def _heal(self) -> None:
         self._is_cut = False
         self._hears.set()
+        self._speaks.set()
 
     async def _listen(self) -> asyncio.Server:
-        self._hears.set()
+        self._heal()
         return await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
     async def _close(self) -> None:
@@ -100,7 +119,10 @@ class Proxy:
             there, back = await asyncio.open_connection("127.0.0.1", self._to_port)
             ends.add(back)
             self._ends.add(back)
-            ways = [asyncio.create_task(self._forward(*way)) for way in ((reader, back), (there, writer))]
+            ways = [
+                asyncio.create_task(self._forward(reader, back, self._hears)),
+                asyncio.create_task(self._forward(there, writer, self._hears, self._speaks)),
+            ]
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -113,13 +135,17 @@ class Proxy:
             for end in ends:
                 end.transport.abort()
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *open_when: asyncio.Event
+    ) -> None:
         with suppress(OSError):
             while data := await reader.read(CHUNK_BYTES):
-                await self._hears.wait()
+                for condition in open_when:
+                    await condition.wait()
                 writer.write(data)
                 await writer.drain()
-            await self._hears.wait()
+            for condition in open_when:
+                await condition.wait()
 
 
 def _reset(end: asyncio.StreamWriter) -> None:

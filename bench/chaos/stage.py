@@ -17,6 +17,7 @@ import psycopg
 import requests
 from psycopg.conninfo import conninfo_to_dict
 
+from bench.chaos.pooler import pooler
 from bench.chaos.proxy import Proxy
 from deploy import samples
 from deploy.parts import Part, Parts, free_port, run_flask
@@ -33,12 +34,19 @@ from store.vault import Vault
 UK, US = "companies_house", "sec_edgar"
 SLOTS = 4
 LEASE_SECONDS = 4.0
-KEYS = (
-    *(SampleKey(UK, f"UK {n}", f"{n:08}-cafe-4111-8111-111111111111", "16/2s") for n in range(1, 6)),
-    *(SampleKey(US, f"US {n}", f"Chaos {n} chaos{n}@firm.example", "14/2s") for n in range(1, 4)),
-)
+POOL_SIZE = 12
 # Bad luck of many kills in a row is not a cause of a job's own.
 PATIENT = "UPDATE list SET max_faults = 1000"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """`companies`: a list each. `limit`: of each key. `seconds`: how long things go wrong, at most."""
+
+    workers: int
+    companies: Sequence[tuple[str, int]]
+    limit: str
+    seconds: float
 
 
 @dataclass(slots=True)
@@ -102,14 +110,24 @@ class Stage:
         for actor in self.actors:
             actor.parts.watch()
 
+    @property
+    def jobs(self) -> int:
+        """How many there are."""
+        row = self.conn.execute("SELECT count(*) FROM job").fetchone()
+        return int((row or (0,))[0])
+
     def jobs_left(self) -> int:
         row = self.conn.execute("SELECT count(*) FROM job WHERE status IN ('pending', 'in_progress')")
         return int((row.fetchone() or (0,))[0])
 
 
 @contextmanager
-def stage(folder: Path, seed: int, workers: int, companies: Sequence[tuple[str, int]]) -> Iterator[Stage]:
-    """Set it, with a list for each (service, how many companies), and clear it away in the end."""
+def stage(folder: Path, seed: int, size: Size, pgbouncer: Sequence[str]) -> Iterator[Stage]:
+    """Set it, with a list for each (service, how many companies), and clear it away in the end.
+
+    `pgbouncer`: the command that runs it, to stand between the workers' proxies and the database; or none.
+    """
+    keys = _keys(size.limit)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with ExitStack() as running:
@@ -121,16 +139,28 @@ def stage(folder: Path, seed: int, workers: int, companies: Sequence[tuple[str, 
             "FLASK_APP": "wsgi",
         }
         run_flask(settings | {"DATABASE_URL": server.url}, "db", "upgrade")
-        settings["SLUICE_SERVICES_URL"] = running.enter_context(_sandbox(folder, seed, companies))
+        settings["SLUICE_SERVICES_URL"] = running.enter_context(_sandbox(folder, seed, size.companies, keys))
         conn = database.connect(_admin_url(server), "chaos")
         set_up = Stage(server, settings["SLUICE_SERVICES_URL"], conn)
         running.callback(set_up.close)
-        samples.add_keys(conn, Vault([settings["SLUICE_MASTER_KEYS"]]), KEYS)
-        set_up.list_ids = list(_lists(conn, set_up.url, companies))
+        samples.add_keys(conn, Vault([settings["SLUICE_MASTER_KEYS"]]), keys)
+        set_up.list_ids = list(_lists(conn, set_up.url, size.companies))
         conn.execute(PATIENT)
-        for number in range(1, workers + 1):
-            set_up.actors.append(running.enter_context(_actor(folder, settings, server.url, number)))
+        url = server.url
+        if pgbouncer:
+            port = running.enter_context(pooler(pgbouncer, url, POOL_SIZE))
+            url = url.replace(f":{conninfo_to_dict(url)['port']}/", f":{port}/")
+        for number in range(1, size.workers + 1):
+            set_up.actors.append(running.enter_context(_actor(folder, settings, url, number)))
         yield set_up
+
+
+def _keys(limit: str) -> list[SampleKey]:
+    """Windows are of ten seconds: on a busy machine the guard of shorter ones is less than its own jitter."""
+    return [
+        *(SampleKey(UK, f"UK {n}", f"{n:08}-cafe-4111-8111-111111111111", limit) for n in range(1, 6)),
+        *(SampleKey(US, f"US {n}", f"Chaos {n} chaos{n}@firm.example", limit) for n in range(1, 4)),
+    ]
 
 
 @contextmanager
@@ -158,14 +188,16 @@ def _actor(folder: Path, settings: dict[str, str], url: str, number: int) -> Ite
 
 
 @contextmanager
-def _sandbox(folder: Path, seed: int, companies: Sequence[tuple[str, int]]) -> Iterator[str]:
+def _sandbox(
+    folder: Path, seed: int, companies: Sequence[tuple[str, int]], keys: Sequence[SampleKey]
+) -> Iterator[str]:
     port = free_port()
-    keys = [
+    accepted = [
         {"service": key.service, "label": key.label, "secret": key.secret, "limits": [key.limit]}
-        for key in KEYS
+        for key in keys
     ]
     file = folder / "sandbox-keys.json"
-    file.write_text(json.dumps(keys), encoding="utf-8")
+    file.write_text(json.dumps(accepted), encoding="utf-8")
     options = {
         "port": port,
         "keys": file,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -42,6 +43,20 @@ def test_garbage_looks_like_success(url: str, http: requests.Session) -> None:
         json.loads(answer.content)
     http.get(url + PROFILE, auth=WIDE)
     assert http.get(f"{url}/sandbox/stats").json()["repeated"] == 0
+
+
+def test_a_garbled_document_is_none_at_all(url: str, http: requests.Session) -> None:
+    history = http.get(f"{url}{PROFILE}/filing-history", auth=WIDE).json()
+    link = next(item["links"] for item in history["items"] if "document_metadata" in item.get("links", {}))
+    content = urlsplit(link["document_metadata"]).path + "/content"
+    _set(http, url, {"match": "^/storage/", "kind": "garbage", "count": 8})
+    seen = set()
+    for _ in range(8):
+        answer = http.get(url + content, auth=WIDE, headers={"Accept": "application/xhtml+xml"})
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/xhtml+xml")
+        assert not answer.content.lstrip().startswith(b"<")
+        seen.add(bool(answer.content))
+    assert seen == {True, False}
 
 
 def test_a_slow_answer_arrives_whole_and_counts_as_an_answer(url: str, http: requests.Session) -> None:

@@ -428,6 +428,27 @@ def test_an_answer_cut_short_is_the_services_fault(status: int, body: bytes) -> 
     assert verdict.cause == "bad_answer"
 
 
+@pytest.mark.parametrize("body", [b"", b" \r\n", b"\x89\x13<html>", b"\xef\xbb\xbf", b"PK\3\4", b'{"a": 1}'])
+def test_what_is_no_document_at_all_is_the_services_fault(body: bytes) -> None:
+    verdict = judged(200, body, content_type=f"{XHTML}; charset=utf-8")
+    assert isinstance(verdict, ServiceFailed)
+    assert verdict.cause == "bad_answer"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-16-le", "cp1252"])
+def test_a_document_in_any_encoding_is_an_answer_even_when_its_end_is_missing(encoding: str) -> None:
+    """Whole by its length, it is what the company filed."""
+    body = "\r\n\r\n<?xml version='1.0'?><html><body>".encode(encoding)
+    assert judged(200, body, content_type=XHTML) == Usable()
+
+
+def test_every_real_filing_is_an_answer(corpus: Path) -> None:
+    filings = [path for path in (corpus / "uk_ixbrl").iterdir() if path.suffix in {".html", ".xhtml"}]
+    assert filings
+    for filing in filings:
+        assert judged(200, filing.read_bytes(), content_type=XHTML) == Usable(), filing.name
+
+
 def test_recorded_errors_are_understood(corpus: Path) -> None:
     kinds = {
         "ch_401_invalid_key": KeyInvalid,

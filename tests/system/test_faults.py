@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 UK, US = "companies_house", "sec_edgar"
 
 
@@ -24,14 +26,18 @@ def test_a_service_error_that_goes_away_costs_no_attempt(scene: Any) -> None:
     assert 5 <= faults <= 8  # once the circuit is open, a job that tries pays nothing
 
 
-def test_cut_and_garbled_answers_are_asked_for_again(scene: Any) -> None:
-    scene.sandbox([(US, "us1", "60/s")])
-    scene.add_key(US, "us1", "50/s")
-    list_id = scene.add_list(US, only=6)
-    scene.faults({"match": ".*", "kind": "cut", "count": 3}, {"match": ".*", "kind": "garbage", "count": 2})
+@pytest.mark.parametrize(
+    ("service", "match"), [(US, ".*"), (UK, "^/company/"), (UK, "^/document/"), (UK, "^/storage/")]
+)
+def test_cut_and_garbled_answers_are_asked_for_again(scene: Any, service: str, match: str) -> None:
+    scene.sandbox([(service, "one", "60/s")])
+    scene.add_key(service, "one", "50/s")
+    list_id = scene.add_list(service, only=6)
+    scene.faults({"match": match, "kind": "cut", "count": 3}, {"match": match, "kind": "garbage", "count": 3})
     scene.worker()
     scene.until(scene.ended, 30.0)
     assert scene.differences(list_id) == []
+    assert scene.summary()["repeated"] == 0
 
 
 def test_a_key_that_becomes_invalid_is_disabled_once_and_the_others_go_on(scene: Any) -> None:

@@ -2,73 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from bench.chaos.pooler import pooler
 from bench.chaos.proxy import Proxy
-from deploy.parts import free_port
 from store import database
 
 UK = "companies_house"
 LEASE_SECONDS = 3.0
 SLACK_SECONDS = 3.0  # a beat, a claim, and a busy machine
-# In transaction mode, with fewer server connections than there are clients.
-SETTINGS = """
-[databases]
-{database} = {server}
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 4
-max_client_conn = 200
-"""
-
-
-@contextmanager
-def _pgbouncer(command: Sequence[str], settings: str) -> Iterator[None]:
-    """It runs, as nobody when we are root: it refuses to be root."""
-    with TemporaryDirectory() as folder:  # in a place that everybody may enter
-        file = Path(folder) / "pgbouncer.ini"
-        file.touch(mode=0o600)
-        file.write_text(settings, encoding="utf-8")
-        who: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            for path in (folder, file):
-                os.chown(path, nobody.pw_uid, nobody.pw_gid)
-            who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        process = subprocess.Popen(
-            [*command, "-q", str(file)], cwd="/", stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **who
-        )
-        try:
-            yield
-        finally:
-            process.kill()
-            process.wait()
+POOL_SIZE = 4  # fewer server connections than there are clients
 
 
 @pytest.fixture
 def pooled(scene: Any, debian_tool: Callable[[str], list[str]]) -> Iterator[tuple[Any, Proxy]]:
     """The scene with its programs behind PgBouncer, and the proxy between the two."""
-    there, port = conninfo_to_dict(scene.dsn), free_port()
-    server = " ".join(
-        f"{name}={there[name]}" for name in ("host", "port", "user", "password") if name in there
-    )
-    settings = SETTINGS.format(database=there["dbname"], server=server, port=port)
-    with _pgbouncer(debian_tool("pgbouncer"), settings), Proxy(port) as proxy:
+    there = conninfo_to_dict(scene.dsn)
+    with pooler(debian_tool("pgbouncer"), scene.dsn, POOL_SIZE) as port, Proxy(port) as proxy:
         scene.environment |= {
             "DATABASE_URL": scene.dsn.replace(f":{there['port']}/", f":{proxy.port}/"),
             "LEASE_SECONDS": f"{LEASE_SECONDS:g}",

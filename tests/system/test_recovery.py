@@ -64,7 +64,7 @@ def test_jobs_of_a_killed_worker_run_again_within_five_seconds(slow_uk: Any) -> 
     )
     took = scene.until(lambda: scene.db.execute(recovered, (orphans,)).fetchone()[0])
     assert took < 5.0
-    assert "4 jobs of lost workers run again" in second.log
+    scene.until(lambda: "4 jobs of lost workers run again" in second.log)
     scene.until(scene.ended)
     assert scene.differences(list_id) == []
     assert scene.summary()["repeated"] == 0
