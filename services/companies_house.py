@@ -40,7 +40,7 @@ from services.extraction import (
 )
 from services.filings import REGISTERED_NUMBER, read_accounts
 from services.service import PERIODS, Field, Kind, Option, Service, check_periods
-from services.uk_accounts import PER_PERIOD, ROW
+from services.uk_accounts import EMPLOYEES, PER_PERIOD, ROW
 
 XHTML: Final = "application/xhtml+xml"
 MOST_YEARS: Final = 10
@@ -57,6 +57,7 @@ _KINDS: Final = {
     "period_start": Kind.DATE,
     "period_end": Kind.DATE,
     "company_dormant": Kind.BOOLEAN,
+    EMPLOYEES: Kind.NUMBER,  # of whole people as a rule; filers write averages such as 12.5 too
 }
 
 
@@ -159,6 +160,10 @@ def _check_secret(secret: str) -> str | None:
     return None
 
 
+def _kind(column: str) -> Kind:
+    return _KINDS.get(earlier.split(column)[0], Kind.MONEY)
+
+
 COMPANIES_HOUSE: Final = Service(
     name="companies_house",
     title="Companies House",
@@ -171,8 +176,7 @@ COMPANIES_HOUSE: Final = Service(
     check_secret=_check_secret,
     limits=("600/5m",),
     fields=tuple(
-        Field(name, _KINDS.get(name, Kind.NUMBER), name in _REQUIRED, repeats=name in _REPEATS)
-        for name in ROW
+        Field(name, _kind(name), required=name in _REQUIRED, repeats=name in _REPEATS) for name in ROW
     ),
     identify=uk_number,
     extract=extract,

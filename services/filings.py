@@ -82,9 +82,10 @@ def read_document(document: Document) -> UkAccounts | Companyfacts | Empty | Fai
 def read_file(name: str, data: bytes, with_facts: bool = False) -> Iterator[dict[str, Any]]:
     """One dictionary for each document in a file. Nothing is raised, and one bad member stops no archive.
 
-    `{"file", "cause", "message", the columns of the latest year…, "periods", "flags"}`, and `"facts"` when
-    asked. `cause` is None or a code of `services.causes`: `parse_error`, `no_facts`, `too_large`. Numbers are
-    texts, so that nothing rounds them; dates are ISO 8601.
+    `{"file", "cause", "message", the columns of the latest year…, "units", "periods", "flags"}`, and
+    `"facts"` when asked. `cause` is None or a code of `services.causes`: `parse_error`, `no_facts`,
+    `too_large`. Numbers are texts, so that nothing rounds them; dates are ISO 8601. `units` are those of the
+    latest year's figures: `{"debtors": "GBP"}`.
     """
     for found in documents(name, data):
         if isinstance(found, Document):
@@ -111,7 +112,8 @@ def _with_values(
     answer: dict[str, Any] = {"file": name, "cause": None, "message": ""}
     answer |= {column: plain(value.value) for column, value in row.items()}
     all_flags = {*flags, *(flag for value in row.values() for flag in value.flags)}
-    return answer | {"periods": periods, "flags": sorted(all_flags)}
+    units = {name: value.source.unit for name, value in row.items() if value.source and value.source.unit}
+    return answer | {"units": units, "periods": periods, "flags": sorted(all_flags)}
 
 
 def _annual_periods(series: Mapping[str, us_facts.Series]) -> list[dict[str, Any]]:
@@ -169,7 +171,8 @@ def plain(value: Scalar) -> str | bool | None:
 
 def _without_values(name: str, cause: str, message: str) -> dict[str, Any]:
     number = {column: plain(value.value) for column, value in number_in_name(name).items()}
-    return {"file": name, "cause": cause, "message": message, **number, "periods": [], "flags": []}
+    nothing: dict[str, Any] = {"units": {}, "periods": [], "flags": []}
+    return {"file": name, "cause": cause, "message": message, **number, **nothing}
 
 
 def number_in_name(name: str) -> Mapping[str, Value]:

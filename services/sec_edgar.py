@@ -17,7 +17,7 @@ from services.extraction import Asked, Company, Empty, Extraction, Failed, Field
 from services.sec_companies import find_cik
 from services.sec_submissions import ABOUT, REPORT, listed
 from services.service import PERIODS, Field, Kind, Option, Service, check_periods
-from services.us_facts import SERIES, Wanted, row
+from services.us_facts import NO_AMOUNTS, SERIES, Wanted, row
 from services.us_filed import QUARTER, YEAR, read
 from services.verdicts import Refused, ServiceFailed, ServiceRests, Usable, Verdict
 
@@ -146,6 +146,10 @@ def check_year(text: str) -> str | None:
     return f"must be {LATEST} or a year such as 2021"
 
 
+def _kind(series: str) -> Kind:
+    return Kind.NUMBER if series in NO_AMOUNTS else Kind.MONEY
+
+
 SEC_EDGAR = Service(
     name="sec_edgar",
     title="SEC EDGAR",
@@ -164,7 +168,7 @@ SEC_EDGAR = Service(
         Field("form", Kind.TEXT, repeats=True),
         Field("filed", Kind.DATE, repeats=True),
         Field("accession", Kind.TEXT, repeats=True),
-        *(Field(name, Kind.NUMBER, required=name in _REQUIRED, repeats=True) for name in SERIES),
+        *(Field(name, _kind(name), required=name in _REQUIRED, repeats=True) for name in SERIES),
     ),
     more_fields=(*(Field(name, Kind.TEXT) for name in ABOUT), Field(REPORT, Kind.TEXT, repeats=True)),
     identify=sec_identify,

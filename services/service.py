@@ -13,7 +13,7 @@ from services.verdicts import Judge
 
 
 class Kind(StrEnum):
-    """The type of a field's value."""
+    """The type of a field's value. Money is an amount of the currency that the unit of its source names."""
 
     TEXT = "text"
     NUMBER = "number"

@@ -307,7 +307,7 @@ def test_real_answers_are_complete(corpus: Path, number: str, file: str, name: s
 def test_the_kinds_of_the_fields_are_what_the_values_are() -> None:
     kinds = {field.name: field.kind for field in SEC_EDGAR.fields}
     for name, value in values(run("7", Answer(200, FACTS))[1]).items():
-        wanted = {Kind.DATE: date, Kind.NUMBER: int, Kind.TEXT: str}[kinds[name]]
+        wanted = {Kind.DATE: date, Kind.MONEY: int, Kind.NUMBER: int, Kind.TEXT: str}[kinds[name]]
         assert isinstance(value, wanted)
 
 
