@@ -184,12 +184,12 @@ COMPANIES_HOUSE: Final = Service(
     probe="00000006",
     options={
         "made_up_to": Option(
-            "Which accounts: `latest`, a balance sheet date such as 2023-12-31, or the year it lies in",
+            "Which accounts: latest, a balance sheet date such as 2023-12-31, or the year it lies in.",
             LATEST,
             check=check_made_up_to,
         ),
         PERIODS: Option(
-            f"How many years, 1 to {MOST_YEARS}; two are told by one document, more cost calls",
+            f"How many years, 1 to {MOST_YEARS}. One document tells of two; more cost calls.",
             str(YEARS_IN_ACCOUNTS),
             check=check_periods(MOST_YEARS),
         ),

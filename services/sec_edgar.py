@@ -177,21 +177,22 @@ SEC_EDGAR = Service(
     judge=judge,
     probe="320193",
     options={
-        "frequency": Option("Figures of years or of quarters", "annual", ("annual", "quarterly")),
+        "frequency": Option("Figures of years or of quarters.", "annual", ("annual", "quarterly")),
         "year": Option(
-            "The fiscal year, by the calendar year in which it ends: `latest`, or such as 2021",
+            "Which fiscal year, by the calendar year in which it ends: latest, or one such as 2021.",
             LATEST,
             check=check_year,
         ),
         PERIODS: Option(
-            f"How many periods: the one asked for and those before it, 1 to {MOST_PERIODS}",
+            f"How many periods, 1 to {MOST_PERIODS}: the one asked for and those reported before it.",
             "1",
             check=check_periods(MOST_PERIODS),
         ),
         "as": Option(
-            "Which value counts when a later report changed it: the latest or the first reported",
+            "Which value counts when a later report changed it: the latest or the first reported.",
             LATEST,
             (LATEST, "first"),
+            title="As reported",
         ),
     },
 )
