@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -132,7 +131,7 @@ def _annual_periods(series: Mapping[str, us_facts.Series]) -> list[dict[str, Any
 
 def _companyfacts_facts(data: bytes) -> Iterator[dict[str, Any]]:
     """Every fact as it was filed, those of quarterly reports too."""
-    found = json.loads(data, parse_float=Decimal)
+    found = us_filed.read_all(data)
     for taxonomy, tags in _items(found["facts"]):
         for tag, about in _items(tags):
             for unit, facts in _items(about.get("units") if isinstance(about, dict) else None):
@@ -142,11 +141,13 @@ def _companyfacts_facts(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _companyfacts_fact(name: str, unit: str, fact: Mapping[str, Any]) -> dict[str, Any]:
-    value = plain(fact.get("val"))
-    ends = {"start": fact.get("start"), "end": fact.get("end")}
-    filed = {"form": fact.get("form"), "filed": fact.get("filed"), "accession": fact.get("accn")}
-    same = {"name": name, "kind": "n", "value": value, "nil": value is None, **ends}  # as of iXBRL
-    return {**same, "dims": {}, "unit": unit, "decimals": None, "flags": [], **filed}
+    said = {key: plain(value) for key, value in fact.items() if isinstance(value, str | int | Decimal)}
+    value = said.get("val")
+    as_of_ixbrl = {"name": _storable(name), "kind": "n", "value": value, "nil": value is None}
+    ends = {"start": said.get("start"), "end": said.get("end")}
+    about: dict[str, Any] = {"dims": {}, "unit": _storable(unit), "decimals": None, "flags": []}
+    filed = {"form": said.get("form"), "filed": said.get("filed"), "accession": said.get("accn")}
+    return as_of_ixbrl | ends | about | filed
 
 
 def _items(found: object) -> Iterable[tuple[str, Any]]:
@@ -165,8 +166,15 @@ def plain(value: Scalar) -> str | bool | None:
             return text.rstrip("0").rstrip(".") if "." in text else text
         case date():
             return value.isoformat()
+        case str():
+            return _storable(value)
         case _:
             return value
+
+
+def _storable(text: str) -> str:
+    """Without lone surrogates, which JSON can name and UTF-8 cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _without_values(name: str, cause: str, message: str) -> dict[str, Any]:

@@ -55,8 +55,8 @@ def find_cik(asked: str) -> Generator[Asked, Any, Found | Failed]:
         return Failed("not_available", f"The SEC's list of tickers could not be read ({answer.status}).")
     try:
         listed = _listed(answer.body)
-    except (ValueError, RecursionError) as error:
-        return Failed("parse_error", f"The SEC's list of tickers is not JSON: {error}")
+    except ValueError as error:
+        return Failed("parse_error", f"The SEC's list of tickers cannot be read: {error}")
     if asked in listed.tickers:
         return Found(listed.tickers[asked])
     return _by_name(asked, listed)

@@ -92,7 +92,7 @@ def extract(company: Company, options: Options) -> Extraction:
     try:
         facts = read(answer.body, wanted.length)
     except ValueError as error:
-        return Failed("parse_error", f"The facts of CIK {number} are not JSON: {error}")
+        return Failed("parse_error", f"The facts of CIK {number} cannot be read: {error}")
     if not isinstance(facts, dict):
         return Failed("parse_error", f"The facts of CIK {number} are JSON of another shape.")
     del answer  # megabytes that nobody needs while more is asked for
