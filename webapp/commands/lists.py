@@ -186,10 +186,11 @@ def rejects(name: str) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file. Default: standard output.")
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), help="Default: csv, or as FILE ends.")
 @click.option("--sources", is_flag=True, help="Say beside each value where it is from (JSONL always does).")
-def export(name: str, output: Path | None, form: str | None, sources: bool) -> None:
+@click.option("--bom", is_flag=True, help="Begin CSV with a byte order mark, for Excel to see UTF-8.")
+def export(name: str, output: Path | None, form: str | None, sources: bool, bom: bool) -> None:
     """Write every job of a list with its values, as of this moment."""
     with connection() as conn:
-        downloads.export(conn, _found(conn, name), output, form, sources)
+        downloads.export(conn, _found(conn, name), output, form, sources, bom)
 
 
 def _found(conn: psycopg.Connection, name: str) -> ListSeen:
