@@ -11,15 +11,17 @@ import psycopg
 
 from services.causes import CAUSES
 from services.filings_folder import FILINGS_FOLDER
-from store import jobs
+from store import jobs, schedules
 from store import lists as store
 from store.lists import ListSeen
 from webapp import timing, uploads
 from webapp.commands import downloads, imports, progress
 from webapp.commands.console import Group, counted, name_of, shown, typed
 from webapp.database import connection
+from webapp.display import exact
 from webapp.exports import FORMATS
 
+NEVER = "never"
 NAME = click.argument("name", metavar="NAME", callback=name_of("list's name"))
 
 
@@ -127,6 +129,18 @@ def refresh(name: str) -> None:
             return
         click.echo(f"{counted(sent_back, 'job')} sent back. The service will be asked again.")
         _say_if_held(one)
+
+
+@lists.command(short_help="Refresh a list every so often, or never.")
+@NAME
+@click.argument("every", metavar="EVERY", type=click.Choice([*schedules.EVERY, NEVER]))
+def schedule(name: str, every: str) -> None:
+    """Refresh a list every day, week, month, quarter or year once it has finished, or never."""
+    with connection() as conn:
+        schedules.schedule(conn, _found(conn, name).id, None if every == NEVER else every)
+        at = _found(conn, name).refresh_at
+        when = f"is refreshed every {every}, next at {exact(at)}" if at else "is refreshed by hand only"
+        click.echo(f"{_quoted(name)} {when}.")
 
 
 @lists.command(short_help="Start no more jobs of a list.")

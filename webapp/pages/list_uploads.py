@@ -25,7 +25,7 @@ from wtforms.validators import InputRequired, NumberRange, Optional
 
 from services.company_lists import CompanyList, UnusableFile
 from services.registry import SERVICES
-from store import lists
+from store import lists, schedules
 from store.cleaning import Unstorable
 from store.lists import ListSeen, NameTaken
 from store.people import Role
@@ -36,6 +36,7 @@ from webapp.database import page_connection
 from webapp.display import exact
 from webapp.formats import counted
 from webapp.notices import done, refused
+from webapp.pages.list_refresh import CHOICES as REFRESH
 from webapp.pages.lists import ONE, found
 from webapp.panels.lists import is_draft
 from webapp.panels.polling import render_page
@@ -81,6 +82,8 @@ class Start(FlaskForm):  # type: ignore[misc]
         ],
         default=0,
     )
+
+    refresh_every = SelectField("Refresh", choices=REFRESH, default="")
 
     def validate_due_by(self, _field: DateTimeLocalField) -> None:
         if wrong := timing.problem(self.moment("start_at"), self.moment("due_by"), datetime.now(UTC)):
@@ -173,6 +176,7 @@ def start(list_id: int) -> ResponseReturnValue:
             due_by=form.moment("due_by"),
             reuse_seconds=(form.reuse_days.data or 0) * timing.UNITS["d"],
         )
+        schedules.schedule(conn, list_id, form.refresh_every.data or None)
         if not waits:
             lists.resume(conn, list_id)
     starts = form.moment("start_at")
@@ -206,6 +210,7 @@ def _as_it_is(one: ListSeen) -> Start:
             "start_at": one.start_at.astimezone(UTC) if waits else None,
             "due_by": one.due_by.astimezone(UTC) if one.due_by else None,
             "reuse_days": one.reuse_seconds // timing.UNITS["d"],
+            "refresh_every": one.refresh_every or "",
         }
     )
 
