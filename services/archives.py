@@ -70,7 +70,9 @@ class _Budget:
     def spend(self, unpacked_bytes: int) -> None:
         if unpacked_bytes > MEMBER_BYTES_ALLOWED:
             raise BadMember(
-                "too_large", f"Unpacked it exceeds the {MEMBER_BYTES_ALLOWED // MEGABYTE} MB allowed."
+                "too_large",
+                f"Unpacked it exceeds the {MEMBER_BYTES_ALLOWED // MEGABYTE} MB that what lies in an archive "
+                "may have; an archive that lies on disk by itself may have any size.",
             )
         self.left -= unpacked_bytes
         if self.left < 0:

@@ -45,7 +45,7 @@ CAUSES: dict[str, Cause] = {
         Cause("not_available", "The filing is listed but its document is not available.", Advice.AFTER_FIX),
         Cause("parse_error", "The document could not be read.", Advice.AFTER_FIX),
         Cause("bad_request", "The service refused the request for this company.", Advice.AFTER_FIX),
-        Cause("too_large", "The answers for this company are larger than allowed.", Advice.AFTER_FIX),
+        Cause("too_large", "The company's answers or its file are larger than allowed.", Advice.AFTER_FIX),
         Cause("too_slow", "The job ran longer than its list allows.", Advice.NOW, retries=True),
         Cause("bad_result", "The result could not be stored.", Advice.AFTER_FIX),
         Cause("extractor_error", "The extractor has a bug that this company meets.", Advice.AFTER_FIX),

@@ -38,26 +38,26 @@ from services.extraction import (
     Source,
     Value,
 )
-from services.ixbrl import Unreadable, read
+from services.filings import REGISTERED_NUMBER, read_accounts
 from services.service import PERIODS, Field, Kind, Option, Service, check_periods
-from services.uk_accounts import PER_PERIOD, ROW, latest, normalise
+from services.uk_accounts import EMPLOYEES, PER_PERIOD, ROW
 
 XHTML: Final = "application/xhtml+xml"
 MOST_YEARS: Final = 10
 
 _NOT_FOUND, _NOT_ACCEPTABLE = 404, 406
-_NUMBER: Final = "companies_house_registered_number"
 _DATE: Final = "balance_sheet_date"
-_REQUIRED: Final = ("entity_current_legal_name", _NUMBER, _DATE, "shareholder_funds")
+_REQUIRED: Final = ("entity_current_legal_name", REGISTERED_NUMBER, _DATE, "shareholder_funds")
 _REPEATS: Final = (_DATE, *PER_PERIOD)
 _KINDS: Final = {
     "entity_current_legal_name": Kind.TEXT,
-    _NUMBER: Kind.TEXT,
+    REGISTERED_NUMBER: Kind.TEXT,
     "balance_sheet_date": Kind.DATE,
     "scope": Kind.TEXT,
     "period_start": Kind.DATE,
     "period_end": Kind.DATE,
     "company_dormant": Kind.BOOLEAN,
+    EMPLOYEES: Kind.NUMBER,  # of whole people as a rule; filers write averages such as 12.5 too
 }
 
 
@@ -125,20 +125,15 @@ def _content(document: str) -> Generator[Asked, Any, Answer | Result]:
 
 
 def _fields(document: bytes, origin: Source, number: str) -> Result:
-    try:
-        filing = read(document)
-    except Unreadable as error:
-        return Failed("parse_error", str(error))
-    if not filing.facts:
-        return Empty("no_facts", "The document holds no tagged facts.")
-    accounts = normalise(filing, origin)
-    row = latest(accounts)
-    row |= _date_of_prior(row)
-    stated = row.get(_NUMBER)
+    accounts = read_accounts(document, origin)
+    if isinstance(accounts, Empty | Failed):
+        return accounts
+    row = accounts.row | _date_of_prior(accounts.row)
+    stated = row.get(REGISTERED_NUMBER)
     if stated is None:
-        row[_NUMBER] = Value(number, origin, ("from_request",))
+        row[REGISTERED_NUMBER] = Value(number, origin, ("from_request",))
     elif stated.value != number:
-        row[_NUMBER] = replace(stated, flags=(*stated.flags, "differs_from_request"))
+        row[REGISTERED_NUMBER] = replace(stated, flags=(*stated.flags, "differs_from_request"))
     return Fields(row, accounts.flags)
 
 
@@ -165,6 +160,10 @@ def _check_secret(secret: str) -> str | None:
     return None
 
 
+def _kind(column: str) -> Kind:
+    return _KINDS.get(earlier.split(column)[0], Kind.MONEY)
+
+
 COMPANIES_HOUSE: Final = Service(
     name="companies_house",
     title="Companies House",
@@ -177,8 +176,7 @@ COMPANIES_HOUSE: Final = Service(
     check_secret=_check_secret,
     limits=("600/5m",),
     fields=tuple(
-        Field(name, _KINDS.get(name, Kind.NUMBER), name in _REQUIRED, repeats=name in _REPEATS)
-        for name in ROW
+        Field(name, _kind(name), required=name in _REQUIRED, repeats=name in _REPEATS) for name in ROW
     ),
     identify=uk_number,
     extract=extract,
@@ -186,12 +184,12 @@ COMPANIES_HOUSE: Final = Service(
     probe="00000006",
     options={
         "made_up_to": Option(
-            "Which accounts: `latest`, a balance sheet date such as 2023-12-31, or the year it lies in",
+            "Which accounts: latest, a balance sheet date such as 2023-12-31, or the year it lies in.",
             LATEST,
             check=check_made_up_to,
         ),
         PERIODS: Option(
-            f"How many years, 1 to {MOST_YEARS}; two are told by one document, more cost calls",
+            f"How many years, 1 to {MOST_YEARS}. One document tells of two; more cost calls.",
             str(YEARS_IN_ACCOUNTS),
             check=check_periods(MOST_YEARS),
         ),

@@ -135,7 +135,7 @@ def json_object(answer: Answer) -> dict[str, Any] | None:
     """The answer's JSON object; None when it is anything else."""
     try:
         found = answer.json()
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 

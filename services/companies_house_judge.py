@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from services import json_limits
 from services.rests import rest_seconds
 from services.verdicts import KeyInvalid, KeyRests, Refused, ServiceFailed, Usable, Verdict
 
@@ -85,6 +85,6 @@ def _messages(found: Any) -> list[str]:
 def _json(body: bytes) -> Any:
     """None when it is not JSON."""
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
+        return json_limits.loads(body)
+    except ValueError:
         return None

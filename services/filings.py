@@ -1,61 +1,118 @@
-"""Filings on disk -> one dictionary of plain values for each document, ready for JSON."""
+"""A filing -> one row, each value with its source; of files on disk also plain values, ready for JSON."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from services import us_facts, us_filed
 from services.archives import Document, documents
-from services.extraction import Scalar, Source, Value
+from services.extraction import Empty, Failed, Scalar, Source, Value
 from services.ixbrl import Fact, Filing, Unreadable, read
 from services.uk_accounts import CONSOLIDATED, Period, latest, normalise, padded_number
 
-US_GENERAL: Final = (
-    "entity_name", "cik", "fiscal_year_end", "period_start", "period_end", "form", "filed", "accession",
-)  # fmt: skip
 REGISTERED_NUMBER: Final = "companies_house_registered_number"
 
+_US_GENERAL: Final = (
+    "entity_name", "cik", "fiscal_year_end", "period_start", "period_end", "form", "filed", "accession",
+)  # fmt: skip
 _NUMBER_IN_NAME: Final = re.compile(r"Prod\d+_\d+_([A-Za-z0-9]{1,8})_\d{8}(?!\d)|CIC-([A-Za-z0-9]{1,8})(?=/)")
+
+
+class UkAccounts(NamedTuple):
+    """Accounts: the row of their latest year, what to know of them, and all that they tell."""
+
+    row: dict[str, Value]
+    flags: tuple[str, ...]
+    periods: tuple[Period, ...]
+    filing: Filing
+
+
+class Companyfacts(NamedTuple):
+    """What the SEC has of a company: the row of the last annual report, and all that it was chosen from."""
+
+    row: dict[str, Value]
+    found: Mapping[str, Any]
+
+
+def read_accounts(data: bytes, origin: Source) -> UkAccounts | Empty | Failed:
+    """UK accounts in iXBRL or XBRL. `origin` gives document, filing date and form to each value's source.
+
+    The registered number is the document's own, else that in the name of a bulk product's file.
+    """
+    try:
+        filing = read(data)
+    except Unreadable as error:
+        return Failed("parse_error", str(error))
+    if not filing.facts:
+        return Empty("no_facts", "The document holds no tagged facts.")
+    accounts = normalise(filing, origin)
+    row = latest(accounts)
+    if REGISTERED_NUMBER not in row:
+        row |= number_in_name(origin.document or "")
+    return UkAccounts(row, accounts.flags, accounts.periods, filing)
+
+
+def read_companyfacts(data: bytes) -> Companyfacts | Empty | Failed:
+    """The SEC's JSON of one company. Each value's source names the report that it is from."""
+    try:
+        found = us_filed.read(data)
+    except ValueError as error:
+        return Failed("parse_error", f"The JSON cannot be read: {error}")
+    if not isinstance(found, dict) or not isinstance(found.get("facts"), dict):
+        return Failed("parse_error", "The JSON is not the SEC's companyfacts.")
+    row = us_facts.latest_annual(found, [*_US_GENERAL, *us_facts.SERIES])
+    if "period_end" not in row:
+        return Empty("no_facts", "It holds no figures from an annual report.")
+    return Companyfacts(row, found)
+
+
+def read_document(document: Document) -> UkAccounts | Companyfacts | Empty | Failed:
+    """Whatever filing a file on disk is: its first sign tells JSON from the rest."""
+    if document.data.lstrip()[:1] == b"{":
+        return read_companyfacts(document.data)
+    return read_accounts(document.data, Source(document=document.name))
 
 
 def read_file(name: str, data: bytes, with_facts: bool = False) -> Iterator[dict[str, Any]]:
     """One dictionary for each document in a file. Nothing is raised, and one bad member stops no archive.
 
-    `{"file", "cause", "message", the columns of the latest year…, "periods", "flags"}`, and `"facts"` when
-    asked. `cause` is None or a code of `services.causes`: `parse_error`, `no_facts`, `too_large`. Numbers are
-    texts, so that nothing rounds them; dates are ISO 8601.
+    `{"file", "cause", "message", the columns of the latest year…, "units", "periods", "flags"}`, and
+    `"facts"` when asked. `cause` is None or a code of `services.causes`: `parse_error`, `no_facts`,
+    `too_large`. Numbers are texts, so that nothing rounds them; dates are ISO 8601. `units` are those of the
+    latest year's figures: `{"debtors": "GBP"}`.
     """
     for found in documents(name, data):
-        if not isinstance(found, Document):
-            yield _without_values(found.name, found.cause, found.message)
-        elif found.data.lstrip()[:1] == b"{":
-            yield _companyfacts(found, with_facts)
+        if isinstance(found, Document):
+            yield _document(found, with_facts)
         else:
-            yield _accounts(found, with_facts)
+            yield _without_values(found.name, found.cause, found.message)
 
 
-def _companyfacts(document: Document, with_facts: bool) -> dict[str, Any]:
-    """The SEC's JSON of one company: the last annual report as the row, every annual period beside it."""
-    try:
-        found = us_filed.read(document.data)
-    except ValueError as error:
-        return _without_values(document.name, "parse_error", f"The JSON cannot be read: {error}")
-    if not isinstance(found, dict) or not isinstance(found.get("facts"), dict):
-        return _without_values(document.name, "parse_error", "The JSON is not the SEC's companyfacts.")
-    row = us_facts.latest_annual(found, [*US_GENERAL, *us_facts.SERIES])
-    if "period_end" not in row:
-        return _without_values(document.name, "no_facts", "It holds no figures from an annual report.")
-    answer: dict[str, Any] = {"file": document.name, "cause": None, "message": ""}
-    answer |= {field: plain(value.value) for field, value in row.items()}
-    answer["periods"] = _annual_periods(us_facts.annual(found))
-    answer["flags"] = sorted({flag for value in row.values() for flag in value.flags})
-    return answer | ({"facts": list(_companyfacts_facts(document.data))} if with_facts else {})
+def _document(document: Document, with_facts: bool) -> dict[str, Any]:
+    match read_document(document):
+        case UkAccounts(row, flags, periods, filing):
+            answer = _with_values(document.name, row, [_period(one) for one in periods], flags)
+            return answer | ({"facts": _facts(filing)} if with_facts else {})
+        case Companyfacts(row, found):
+            answer = _with_values(document.name, row, _annual_periods(us_facts.annual(found)))
+            return answer | ({"facts": list(_companyfacts_facts(document.data))} if with_facts else {})
+        case without:
+            return _without_values(document.name, without.cause, without.message)
+
+
+def _with_values(
+    name: str, row: Mapping[str, Value], periods: list[dict[str, Any]], flags: Iterable[str] = ()
+) -> dict[str, Any]:
+    answer: dict[str, Any] = {"file": name, "cause": None, "message": ""}
+    answer |= {column: plain(value.value) for column, value in row.items()}
+    all_flags = {*flags, *(flag for value in row.values() for flag in value.flags)}
+    units = {name: value.source.unit for name, value in row.items() if value.source and value.source.unit}
+    return answer | {"units": units, "periods": periods, "flags": sorted(all_flags)}
 
 
 def _annual_periods(series: Mapping[str, us_facts.Series]) -> list[dict[str, Any]]:
@@ -74,7 +131,7 @@ def _annual_periods(series: Mapping[str, us_facts.Series]) -> list[dict[str, Any
 
 def _companyfacts_facts(data: bytes) -> Iterator[dict[str, Any]]:
     """Every fact as it was filed, those of quarterly reports too."""
-    found = json.loads(data, parse_float=Decimal)
+    found = us_filed.read_all(data)
     for taxonomy, tags in _items(found["facts"]):
         for tag, about in _items(tags):
             for unit, facts in _items(about.get("units") if isinstance(about, dict) else None):
@@ -84,33 +141,17 @@ def _companyfacts_facts(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _companyfacts_fact(name: str, unit: str, fact: Mapping[str, Any]) -> dict[str, Any]:
-    value = plain(fact.get("val"))
-    ends = {"start": fact.get("start"), "end": fact.get("end")}
-    filed = {"form": fact.get("form"), "filed": fact.get("filed"), "accession": fact.get("accn")}
-    same = {"name": name, "kind": "n", "value": value, "nil": value is None, **ends}  # as of iXBRL
-    return {**same, "dims": {}, "unit": unit, "decimals": None, "flags": [], **filed}
+    said = {key: plain(value) for key, value in fact.items() if isinstance(value, str | int | Decimal)}
+    value = said.get("val")
+    as_of_ixbrl = {"name": _storable(name), "kind": "n", "value": value, "nil": value is None}
+    ends = {"start": said.get("start"), "end": said.get("end")}
+    about: dict[str, Any] = {"dims": {}, "unit": _storable(unit), "decimals": None, "flags": []}
+    filed = {"form": said.get("form"), "filed": said.get("filed"), "accession": said.get("accn")}
+    return as_of_ixbrl | ends | about | filed
 
 
 def _items(found: object) -> Iterable[tuple[str, Any]]:
     return found.items() if isinstance(found, dict) else ()
-
-
-def _accounts(document: Document, with_facts: bool) -> dict[str, Any]:
-    try:
-        filing = read(document.data)
-    except Unreadable as error:
-        return _without_values(document.name, "parse_error", str(error))
-    if not filing.facts:
-        return _without_values(document.name, "no_facts", "The document holds no tagged facts.")
-    accounts = normalise(filing, Source(document=document.name))
-    row = latest(accounts)
-    if REGISTERED_NUMBER not in row:
-        row |= number_in_name(document.name)
-    flags = {*accounts.flags, *(flag for value in row.values() for flag in value.flags)}
-    answer: dict[str, Any] = {"file": document.name, "cause": None, "message": ""}
-    answer |= {column: plain(value.value) for column, value in row.items()}
-    answer |= {"periods": [_period(period) for period in accounts.periods], "flags": sorted(flags)}
-    return answer | ({"facts": _facts(filing)} if with_facts else {})
 
 
 def plain(value: Scalar) -> str | bool | None:
@@ -125,13 +166,21 @@ def plain(value: Scalar) -> str | bool | None:
             return text.rstrip("0").rstrip(".") if "." in text else text
         case date():
             return value.isoformat()
+        case str():
+            return _storable(value)
         case _:
             return value
 
 
+def _storable(text: str) -> str:
+    """Without lone surrogates, which JSON can name and UTF-8 cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def _without_values(name: str, cause: str, message: str) -> dict[str, Any]:
     number = {column: plain(value.value) for column, value in number_in_name(name).items()}
-    return {"file": name, "cause": cause, "message": message, **number, "periods": [], "flags": []}
+    nothing: dict[str, Any] = {"units": {}, "periods": [], "flags": []}
+    return {"file": name, "cause": cause, "message": message, **number, **nothing}
 
 
 def number_in_name(name: str) -> Mapping[str, Value]:

@@ -9,27 +9,13 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
-from services import us_facts, us_filed
 from services.archives import Document, documents
 from services.companies import BadNumber
 from services.companies_house import COMPANIES_HOUSE
-from services.extraction import (
-    Company,
-    Empty,
-    Extraction,
-    Failed,
-    Fields,
-    Options,
-    Read,
-    Result,
-    Source,
-    Value,
-)
-from services.filings import REGISTERED_NUMBER, US_GENERAL, number_in_name
-from services.ixbrl import Unreadable, read
+from services.extraction import Company, Empty, Extraction, Failed, Fields, Options, Read
+from services.filings import UkAccounts, read_document
 from services.sec_edgar import SEC_EDGAR
 from services.service import Field, Option, Service
-from services.uk_accounts import latest, normalise
 from services.verdicts import Verdict
 
 FOLDER: Final = "folder"
@@ -46,9 +32,11 @@ def extract(company: Company, options: Options) -> Extraction:
     document = found[0]
     if not isinstance(document, Document):
         return Failed(document.cause, document.message)
-    if document.data.lstrip()[:1] == b"{":
-        return _companyfacts(document, options.fields)
-    return _accounts(document, options.fields)
+    report = read_document(document)
+    if isinstance(report, Empty | Failed):
+        return report
+    values = {name: report.row[name] for name in options.fields if name in report.row}
+    return Fields(values, report.flags if isinstance(report, UkAccounts) else ())
 
 
 def member(text: str) -> str:
@@ -62,37 +50,6 @@ def member(text: str) -> str:
     if name.startswith("/") or any(part in ("", ".", "..") for part in name.split("/")):
         raise BadNumber(f"“{name[:40]}” must lead down from the list's folder, without .. and doubled /.")
     return name
-
-
-def _accounts(document: Document, wanted: tuple[str, ...]) -> Result:
-    try:
-        filing = read(document.data)
-    except Unreadable as error:
-        return Failed("parse_error", str(error))
-    if not filing.facts:
-        return Empty("no_facts", "The document holds no tagged facts.")
-    accounts = normalise(filing, Source(document=document.name))
-    row = latest(accounts)
-    if REGISTERED_NUMBER not in row:
-        row |= number_in_name(document.name)
-    return Fields(_only(wanted, row), accounts.flags)
-
-
-def _companyfacts(document: Document, wanted: tuple[str, ...]) -> Result:
-    try:
-        found = us_filed.read(document.data)
-    except ValueError as error:
-        return Failed("parse_error", f"The JSON cannot be read: {error}")
-    if not isinstance(found, dict) or not isinstance(found.get("facts"), dict):
-        return Failed("parse_error", "The JSON is not the SEC's companyfacts.")
-    row = us_facts.latest_annual(found, [*US_GENERAL, *us_facts.SERIES])
-    if "period_end" not in row:
-        return Empty("no_facts", "It holds no figures from an annual report.")
-    return Fields(_only(wanted, row))
-
-
-def _only(wanted: tuple[str, ...], row: Mapping[str, Value]) -> dict[str, Value]:
-    return {name: row[name] for name in wanted if name in row}
 
 
 def _fields() -> tuple[Field, ...]:

@@ -17,6 +17,7 @@ TICKERS: Final = Get("/files/company_tickers.json", host="www", shared_seconds=8
 
 _OK: Final = 200
 _NAMED: Final = 5
+_WITHOUT_TICKER: Final = " A company whose shares are not traded is not in it: ask for it by its CIK."
 _STATE: Final = re.compile(
     r"\s*[/\\][A-Za-z]{2,4}[/\\]?\s*$"
 )  # the SEC tells namesakes apart: "ACE LTD /DE/"
@@ -55,8 +56,8 @@ def find_cik(asked: str) -> Generator[Asked, Any, Found | Failed]:
         return Failed("not_available", f"The SEC's list of tickers could not be read ({answer.status}).")
     try:
         listed = _listed(answer.body)
-    except (ValueError, RecursionError) as error:
-        return Failed("parse_error", f"The SEC's list of tickers is not JSON: {error}")
+    except ValueError as error:
+        return Failed("parse_error", f"The SEC's list of tickers cannot be read: {error}")
     if asked in listed.tickers:
         return Found(listed.tickers[asked])
     return _by_name(asked, listed)
@@ -72,7 +73,7 @@ def _by_name(asked: str, listed: Listed) -> Found | Failed:
     return (
         Found(ciks[0], by_name=True)
         if ciks
-        else Failed("not_found", f"The SEC's list of tickers has no {asked}.")
+        else Failed("not_found", f"The SEC's list of tickers has no {asked}.{_WITHOUT_TICKER}")
     )
 
 

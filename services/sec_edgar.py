@@ -17,7 +17,7 @@ from services.extraction import Asked, Company, Empty, Extraction, Failed, Field
 from services.sec_companies import find_cik
 from services.sec_submissions import ABOUT, REPORT, listed
 from services.service import PERIODS, Field, Kind, Option, Service, check_periods
-from services.us_facts import SERIES, Wanted, row
+from services.us_facts import NO_AMOUNTS, SERIES, Wanted, row
 from services.us_filed import QUARTER, YEAR, read
 from services.verdicts import Refused, ServiceFailed, ServiceRests, Usable, Verdict
 
@@ -92,7 +92,7 @@ def extract(company: Company, options: Options) -> Extraction:
     try:
         facts = read(answer.body, wanted.length)
     except ValueError as error:
-        return Failed("parse_error", f"The facts of CIK {number} are not JSON: {error}")
+        return Failed("parse_error", f"The facts of CIK {number} cannot be read: {error}")
     if not isinstance(facts, dict):
         return Failed("parse_error", f"The facts of CIK {number} are JSON of another shape.")
     del answer  # megabytes that nobody needs while more is asked for
@@ -146,6 +146,10 @@ def check_year(text: str) -> str | None:
     return f"must be {LATEST} or a year such as 2021"
 
 
+def _kind(series: str) -> Kind:
+    return Kind.NUMBER if series in NO_AMOUNTS else Kind.MONEY
+
+
 SEC_EDGAR = Service(
     name="sec_edgar",
     title="SEC EDGAR",
@@ -164,7 +168,7 @@ SEC_EDGAR = Service(
         Field("form", Kind.TEXT, repeats=True),
         Field("filed", Kind.DATE, repeats=True),
         Field("accession", Kind.TEXT, repeats=True),
-        *(Field(name, Kind.NUMBER, required=name in _REQUIRED, repeats=True) for name in SERIES),
+        *(Field(name, _kind(name), required=name in _REQUIRED, repeats=True) for name in SERIES),
     ),
     more_fields=(*(Field(name, Kind.TEXT) for name in ABOUT), Field(REPORT, Kind.TEXT, repeats=True)),
     identify=sec_identify,
@@ -173,21 +177,22 @@ SEC_EDGAR = Service(
     judge=judge,
     probe="320193",
     options={
-        "frequency": Option("Figures of years or of quarters", "annual", ("annual", "quarterly")),
+        "frequency": Option("Figures of years or of quarters.", "annual", ("annual", "quarterly")),
         "year": Option(
-            "The fiscal year, by the calendar year in which it ends: `latest`, or such as 2021",
+            "Which fiscal year, by the calendar year in which it ends: latest, or one such as 2021.",
             LATEST,
             check=check_year,
         ),
         PERIODS: Option(
-            f"How many periods: the one asked for and those before it, 1 to {MOST_PERIODS}",
+            f"How many periods, 1 to {MOST_PERIODS}: the one asked for and those reported before it.",
             "1",
             check=check_periods(MOST_PERIODS),
         ),
         "as": Option(
-            "Which value counts when a later report changed it: the latest or the first reported",
+            "Which value counts when a later report changed it: the latest or the first reported.",
             LATEST,
             (LATEST, "first"),
+            title="As reported",
         ),
     },
 )

@@ -82,7 +82,7 @@ def _object(answer: Answer) -> Mapping[str, Any]:
     """Empty where there is no such answer: what is listed there is missing, the figures are not."""
     try:
         found = answer.json() if answer.status == _OK else {}
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

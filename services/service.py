@@ -13,7 +13,7 @@ from services.verdicts import Judge
 
 
 class Kind(StrEnum):
-    """The type of a field's value."""
+    """The type of a field's value. Money is an amount of the currency that the unit of its source names."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -40,13 +40,15 @@ class Field:
 class Option:
     """A setting of a list for this service. `choices` empty: any text that `check` has nothing against.
 
-    `check` returns what is wrong with a value, to be read after its name ("must be …"), or None.
+    `meaning` is a sentence for who chooses. `check` returns what is wrong with a value, to be read after its
+    name ("must be …"), or None. `title`: how a form calls it, where its name alone would say too little.
     """
 
     meaning: str
     default: str
     choices: tuple[str, ...] = ()
     check: Callable[[str], str | None] | None = None
+    title: str = ""
 
     def problem(self, value: str) -> str | None:
         """What is wrong with a value, to be read after the option's name, or None."""
@@ -107,6 +109,16 @@ class Service:
     def every_field(self) -> tuple[Field, ...]:
         """All that a list may name."""
         return self.fields + self.more_fields
+
+    def title_of(self, option: str) -> str:
+        """What people call an option, one that the service no longer has too."""
+        known = self.options.get(option)
+        return (known.title if known else "") or option.replace("_", " ").capitalize()
+
+    def wrong_options(self, given: Mapping[str, str]) -> dict[str, str]:
+        """What is wrong with options of this service, by name: to be read after it ("must be …")."""
+        found = {name: self.options[name].problem(value) for name, value in given.items()}
+        return {name: wrong for name, wrong in found.items() if wrong}
 
     def kind_of(self, column: str) -> Kind:
         """The type of a column's values, those of earlier periods too; text when there is no such field."""

@@ -12,7 +12,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from services.extraction import Fields, Scalar, Value
+from services.extraction import Fields, Scalar, Source, Value
 from services.ixbrl.dates import printed_date
 from services.service import Kind, Service
 
@@ -29,6 +29,8 @@ BAD_VALUE: Final[Mapping[Kind, str]] = {
 }
 """The flag of a value that its column's type cannot hold."""
 OTHER_UNIT: Final = "other_unit"
+NO_CURRENCY: Final = "no_currency"
+"""The flag of money whose unit is no currency (shares, or $, which many have): to be looked at."""
 
 _UNIT: Final = re.compile(r"[A-Za-z][A-Za-z0-9/*_-]{0,39}")
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
@@ -93,7 +95,8 @@ def checked(fields: Fields, wanted: Sequence[Column]) -> Fields:
     """The values of the wanted columns, each of its column's type; nothing is raised.
 
     One that cannot be is None and keeps its source and flags, with one flag more: of `BAD_VALUE`, or
-    `other_unit`. Nothing but blanks is missing without a flag.
+    `other_unit`. Nothing but blanks is missing without a flag. Money in no currency stays: `no_currency`.
+    A currency that is printed beside the number (`£5`) becomes the unit of its source.
     """
     return Fields(dict(_checked(fields.values, wanted)), fields.flags)
 
@@ -113,9 +116,14 @@ def _clean(value: Value, column: Column) -> Value:
         cleaned = _READERS[column.kind](value.value)
     except (_Bad, ArithmeticError):
         return replace(value, value=None, flags=(*value.flags, BAD_VALUE[column.kind]))
-    unit = value.source.unit if value.source else _printed_unit(value.value, column.kind)
+    stated = value.source.unit if value.source else None
+    unit = stated or _printed_unit(value.value, column.kind)
     if column.unit and unit and unit != column.unit:
         return replace(value, value=None, flags=(*value.flags, OTHER_UNIT))
+    if unit and not stated:
+        value = replace(value, source=replace(value.source or Source(), unit=unit))
+    if unit and column.kind is Kind.MONEY and not _CURRENCY.fullmatch(unit):
+        value = replace(value, flags=(*value.flags, NO_CURRENCY))
     return value if cleaned is value.value else Value(cleaned, value.source, value.flags)
 
 

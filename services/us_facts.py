@@ -31,11 +31,14 @@ SERIES = (
     "stockholders_equity", "operating_cash_flow", "capex",
 )  # fmt: skip
 
+NO_AMOUNTS = ("eps_basic", "eps_diluted", "shares_diluted")
+"""Those of `SERIES` that are no amount of money; nor do quarters of them add up to a year."""
+
 Series: TypeAlias = dict[date, Value]
 
 _TAGS = FLOWS | INSTANTS
 _FLOW_TAGS = {*REVENUES, *REVENUES_WHERE_NONE_OF_THOSE, *chain(*FLOWS.values())}
-_NO_SUMS = {tag for field in ("eps_basic", "eps_diluted", "shares_diluted") for tag in FLOWS[field]}
+_NO_SUMS = {tag for field in NO_AMOUNTS for tag in FLOWS[field]}
 _INSTANT_TAGS = {*BALANCE_TOTALS, *ALL_EQUITY, OWNERS_EQUITY, OTHERS_EQUITY, *chain(*INSTANTS.values())}
 
 

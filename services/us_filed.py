@@ -8,7 +8,6 @@ Source: SEC, "EDGAR application programming interfaces", companyfacts.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,9 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from services import json_limits
+from services.ixbrl.dates import EARLIEST_YEAR, LATEST_YEAR
+
 Number: TypeAlias = Decimal | int
 
 ANNUAL_FORMS = ("10-K", "10-K/A", "20-F", "20-F/A", "40-F", "40-F/A")
@@ -24,6 +26,7 @@ QUARTERLY_FORMS = ("10-Q", "10-Q/A", "10-QT", "10-QT/A", "6-K", "6-K/A")
 YEAR_DAYS = range(350, 381)
 QUARTER_DAYS = range(75, 126)  # calendar quarters, 12 to 14 weeks; some close the year with 16 or 17
 
+_KEYS = ("start", "end", "val", "accn", "fy", "fp", "form", "filed", "frame")
 _UNIT = re.compile(r"shares|([A-Z]{3})(?:/shares)?")
 _ABSURD = 10**20  # more than any company has, and small enough for exact differences
 
@@ -66,16 +69,18 @@ class Fact:
 def read(body: bytes, length: Length = YEAR) -> Any:
     """A companyfacts answer without what no report of such periods says, which is most of it for years.
 
-    Every number is exact. Raises `ValueError` when it is not JSON.
+    Every number is exact. Raises `ValueError`: it is no JSON, or takes too much memory.
     """
 
     def told(found: dict[str, Any]) -> dict[str, Any] | None:
         return None if "accn" in found and found.get("form") not in length.forms else found
 
-    try:
-        return json.loads(body, parse_float=Decimal, object_hook=told)
-    except RecursionError as error:
-        raise ValueError("the JSON is nested too deep") from error
+    return json_limits.loads(body, told, _KEYS)
+
+
+def read_all(body: bytes) -> Any:
+    """A companyfacts answer with the facts of every report. Raises as `read` does."""
+    return json_limits.loads(body, None, _KEYS)
 
 
 class Filed:
@@ -113,7 +118,11 @@ class Filed:
             self._facts.setdefault((fact.tag, fact.end), [fact])
         self.ends = sorted({end for _, end in self._facts})
         self.year_ends = sorted(_edges(fact for fact in facts if _days(fact) in YEAR_DAYS))
-        self._edges = _edges(fact for found in self._facts.values() for fact in found)
+        told = list(itertools.chain.from_iterable(self._facts.values()))
+        self._edges = _edges(told)
+        self._beside: dict[tuple[str, date | None, date, str], list[Fact]] = defaultdict(list)
+        for fact in told:
+            self._beside[fact.accession, fact.start, fact.end, fact.tag].append(fact)
 
     def ends_a_period(self, end: date) -> bool:
         """A company that reported no whole period yet has no other ends to measure by."""
@@ -133,11 +142,8 @@ class Filed:
 
     def beside(self, fact: Fact, tags: Iterable[str]) -> list[Fact]:
         """Facts of the same filing and period."""
-        return [
-            other
-            for other in self.of(tags, fact.end)
-            if (other.accession, other.start) == (fact.accession, fact.start)
-        ]
+        of = fact.accession, fact.start, fact.end
+        return [other for tag in tags for other in self._beside.get((*of, tag), ())]
 
 
 def _edges(facts: Iterable[Fact]) -> set[date]:
@@ -214,9 +220,10 @@ def _fact(tag: str, unit: str, currency: str | None, item: Mapping[str, Any]) ->
 
 def _date(text: Any) -> date | None:
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except (TypeError, ValueError):
         return None
+    return day if EARLIEST_YEAR <= day.year <= LATEST_YEAR else None
 
 
 def _mapping(found: Any) -> Mapping[str, Any]:

@@ -51,6 +51,13 @@
     if (closer) closer.closest("dialog, .notice")?.[closer.closest("dialog") ? "close" : "remove"]();
   });
 
+  // Parts of a form that belong to one choice of a select. Without scripts all of them are there.
+  const showParts = (select) => document.querySelectorAll(`[data-when="${select.id}"]`).forEach((part) => {
+    part.classList.toggle("applies", part.dataset.is === select.value);
+  });
+  document.querySelectorAll("select").forEach(showParts);
+  document.addEventListener("change", (event) => { if (event.target.matches("select")) showParts(event.target); });
+
   // Keys. None in fields, none with a modifier.
   const PLACES = { d: "/", l: "/lists", j: "/jobs", f: "/failures", k: "/keys", w: "/workers", a: "/alerts", s: "/settings" };
   let goes = 0;

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool
 
-SCHEMA = "0008"
+SCHEMA = "0009"
 
 # A peer that vanished without a word is noticed within about ten seconds, not after hours.
 ALIVE: dict[str, Any] = {

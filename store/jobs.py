@@ -67,6 +67,7 @@ REFRESH = f"""
 WITH chosen AS MATERIALIZED (
     SELECT id, status AS was, outcome AS was_outcome, cause AS was_cause FROM job
     WHERE list_id = %(list_id)s AND status IN ('done', 'failed') AND id > %(after)s
+      AND (%(before)s::timestamptz IS NULL OR ended_at < %(before)s)
     ORDER BY id LIMIT 5000 FOR UPDATE SKIP LOCKED),
 moved AS (
     UPDATE job j SET status = 'pending', run_at = clock_timestamp(), ended_at = NULL, outcome = NULL,
@@ -152,12 +153,13 @@ def retry(conn: psycopg.Connection, list_id: int, cause: str | None = None, *, f
     return _repeat(conn, RETRY, {"list_id": list_id, "cause": cause, "fresh": fresh})
 
 
-def refresh(conn: psycopg.Connection, list_id: int) -> int:
-    """Send every ended job of a list back and ask the service anew; returns how many.
+def refresh(conn: psycopg.Connection, list_id: int, ended_before: datetime | None = None) -> int:
+    """Send ended jobs of a list back and ask the service anew; returns how many.
 
-    Their results and kept answers go; cancelled jobs stay cancelled.
+    All of them, or those that ended before a time. Their results and kept answers go; cancelled jobs stay
+    cancelled.
     """
-    return _repeat(conn, REFRESH, {"list_id": list_id})
+    return _repeat(conn, REFRESH, {"list_id": list_id, "before": ended_before})
 
 
 def retry_one(conn: psycopg.Connection, job_id: int) -> bool:

@@ -27,7 +27,7 @@ OF_PEOPLE = "key_id IS NULL"
 
 COLUMNS = """
 id, name, service, options, fields, types, required, state, priority, created_at, finished_at,
-start_at, due_by, reuse_seconds, keep_days,
+start_at, due_by, reuse_seconds, keep_days, refresh_every, refresh_at,
 (SELECT count(*) FROM reject r WHERE r.list_id = list.id) AS rejects"""
 
 SEE = f"""
@@ -115,6 +115,8 @@ class ListSeen:
     due_by: datetime | None
     reuse_seconds: int
     keep_days: int
+    refresh_every: str | None
+    refresh_at: datetime | None
     rejects: int
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import flask_migrate
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
@@ -17,6 +18,13 @@ from psycopg import sql
 from store import database, settings
 from store.embedded import Binaries, Server
 from webapp import create_app
+
+# How long an example takes says nothing on a machine that others use too; a test whose promise is the time
+# sets a deadline itself.
+hypothesis.settings.register_profile(
+    "sluice", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("sluice")
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT.parent / "shared" / "corpus"

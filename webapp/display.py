@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from webapp import access, formats
 from webapp.needs import title_of
+from webapp.option_fields import options_of
 from webapp.panels.overview import there_is
 
 # Status or state: icon, words, and whose colours it has.
@@ -61,6 +62,7 @@ def register(app: Flask) -> None:
         may=access.may,
         person=access.person,
         title_of=title_of,
+        options_of=options_of,
         there_is=there_is,
     )
 

@@ -46,6 +46,14 @@ def offered(one: ListSeen) -> list[Choice]:
     ]
 
 
+def types(one: ListSeen) -> dict[str, str]:
+    """Of each field its type, with the unit where the list states one: `money GBP`."""
+    if one.service not in SERVICES:
+        return {name: one.types.get(name, "") for name in one.fields}
+    stated = columns(SERVICES[one.service], one.fields, one.types)
+    return {column.name: f"{column.kind.value} {column.unit or ''}".strip() for column in stated}
+
+
 def chosen(one: ListSeen, form: MultiDict[str, str]) -> Fields:
     """What the form asks for. Raises `webapp.uploads.NotUsable`."""
     service = SERVICES[one.service]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,10 +21,14 @@ PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value as it is shown; `text` None: missing. `source`: pairs of a word and its text."""
+    """A value as it is shown; `text` None: missing. `source`: pairs of a word and its text.
+
+    `unit`: of a number, None where nothing names one.
+    """
 
     text: str | None
     is_number: bool
+    unit: str | None
     flags: Sequence[str]
     source: Sequence[tuple[str, str]]
 
@@ -59,6 +64,12 @@ def rows(fields: Sequence[str], result: Mapping[str, Any]) -> list[Row]:
     ]
 
 
+def usual_unit(rows: Sequence[Row]) -> str | None:
+    """The unit that most figures of a result have: said once, and beside a figure only what differs."""
+    units = Counter(cell.unit for row in rows for cell in row.cells if cell.unit)
+    return max(units, key=lambda unit: units[unit], default=None)
+
+
 def shown(value: object) -> str:
     """`1,204,512`, negative in brackets `(351,200)`; yes and no; text as it is."""
     match value:
@@ -76,7 +87,8 @@ def _cell(name: str, result: Mapping[str, Any]) -> Cell:
     source = result.get("sources", {}).get(name, {})
     flags = result.get("flags", {}).get(name, [])
     is_number = isinstance(value, int | Decimal | float) and not isinstance(value, bool)
-    return Cell(None if value is None else shown(value), is_number, flags, _source(source))
+    unit = source.get("unit") if is_number else None
+    return Cell(None if value is None else shown(value), is_number, unit, flags, _source(source))
 
 
 def _source(source: Mapping[str, str]) -> list[tuple[str, str]]:

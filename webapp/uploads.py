@@ -167,15 +167,14 @@ def what_became(companies: CompanyList) -> str:
 
 def _options(service: Service, given: Mapping[str, str]) -> dict[str, str]:
     """Every option with its value; how many periods only where it was said: otherwise the columns tell it."""
-    settings = {name: option.default for name, option in service.options.items() if name != PERIODS}
-    for name, value in given.items():
+    for name in given:
         if name not in service.options:
             known = ", ".join(service.options) or "none"
             raise NotUsable(f"{service.name} has no option “{name}”. Options: {known}.")
-        if wrong := service.options[name].problem(value):
-            raise NotUsable(f"{name} is “{value}”: it {wrong}.")
-        settings[name] = value
-    return settings
+    for name, wrong in service.wrong_options(given).items():
+        raise NotUsable(f"{name} is “{given[name]}”: it {wrong}.")
+    usual = {name: option.default for name, option in service.options.items() if name != PERIODS}
+    return {**usual, **given}
 
 
 def _quoted(text: str) -> str:

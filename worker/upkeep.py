@@ -1,14 +1,15 @@
-"""The part of keeping house that no beat should wait for: partitions ahead of time, and old ones gone."""
+"""The part of keeping house that no beat should wait for: partitions, and lists to be refreshed."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import threading
 
 import psycopg
 
-from store import partitions
+from store import partitions, schedules
 from worker.connections import Connections
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Upkeep:
         """Do what is to be done. False: it could not be, and is to be tried again soon."""
         try:
             with self._connections() as conn:
-                for done in partitions.keep(conn):
+                for done in itertools.chain(partitions.keep(conn), schedules.keep(conn)):
                     log.info("upkeep: %s", done)
         except psycopg.Error as error:
             log.warning("upkeep is put off: %s", " ".join(str(error).split()))

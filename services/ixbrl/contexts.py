@@ -27,7 +27,8 @@ def read_context(element: etree._Element) -> Context:
         if tag == _IDENTIFIER:
             entity = (child.text or "").strip()
         elif tag in (_SEGMENT, _SCENARIO):
-            _add_dimensions(child, dimensions)
+            if next(child.iterancestors(_SEGMENT, _SCENARIO), None) is None:  # else read with the one around
+                _add_dimensions(child, dimensions)
         else:
             dates[tag] = day = context_date((child.text or "")[:DATE_ALLOWED], ends=tag != _START)
             flags = flags if day else ("bad_date",)

@@ -4,7 +4,7 @@ A value is the filer's own: nothing is repaired, added up or guessed. What looks
 `total_member`, `inconsistent_duplicate`, `fractional_employees`, and the reader's (`services.ixbrl.Fact`).
 """
 
-from services.uk_accounts.columns import PER_PERIOD, ROW
+from services.uk_accounts.columns import EMPLOYEES, PER_PERIOD, ROW
 from services.uk_accounts.general import padded_number
 from services.uk_accounts.latest import latest
 from services.uk_accounts.model import COMPANY, CONSOLIDATED, Accounts, Period, Span
@@ -13,6 +13,7 @@ from services.uk_accounts.periods import normalise
 __all__ = [
     "COMPANY",
     "CONSOLIDATED",
+    "EMPLOYEES",
     "PER_PERIOD",
     "ROW",
     "Accounts",

@@ -52,6 +52,9 @@ class List(Base):
     run_seconds: Mapped[int]
     reuse_seconds: Mapped[int]
     keep_days: Mapped[int]
+    refresh_every: Mapped[str | None]
+    refresh_at: Mapped[datetime | None]
+    refresh_since: Mapped[datetime | None]
     created_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
     key_id: Mapped[int | None] = mapped_column(ForeignKey("key.id", ondelete="CASCADE"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import zipfile
 from collections.abc import Mapping
 
@@ -100,6 +101,23 @@ def test_a_member_that_unpacks_to_a_bomb_is_too_large(size: int) -> None:
     with pytest.raises(BadMember) as error:
         archive.read("bomb.html")
     assert error.value.cause == "too_large"
+
+
+def test_a_large_archive_in_an_archive_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = packed({"a.html": random.Random(7).randbytes(3_000)})
+    data = packed({"month.zip": inner, "one.html": b"<one/>"})
+    monkeypatch.setattr("services.archives.MEMBER_BYTES_ALLOWED", 2_000)
+    refused, kept = names("pack.zip", io.BytesIO(data))
+    assert isinstance(refused, Refusal)
+    assert (refused.name, refused.cause) == ("pack.zip/month.zip", "too_large")
+    assert "an archive that lies on disk by itself may have any size." in refused.message
+    assert kept == "pack.zip/one.html"
+    read = [one for one in documents("pack.zip", data) if isinstance(one, Refusal)]
+    assert read == [refused]
+    with pytest.raises(BadMember, match="by itself may have any size"):
+        Archive(io.BytesIO(data)).read("month.zip/a.html")
+    monkeypatch.setattr("services.archives.MEMBER_BYTES_ALLOWED", 3_000)
+    assert list(names("month.zip", io.BytesIO(inner))) == ["month.zip/a.html"], "of any size on its own"
 
 
 def test_archives_too_deep_in_one_another_are_refused() -> None:

@@ -192,6 +192,32 @@ def test_the_first_worksheet_with_companies_is_read() -> None:
     assert result.rejects[0].text == "x\t1"
 
 
+WANTED = ["09355500", "SC722766", "00225951"]
+UPLOADED = {
+    "UTF-8 with a mark and CRLF": "CompanyNumber,Name\r\n09355500,Café\r\nSC722766,B\r\n00225951,\r\n",
+    "UTF-16 with tabs": "CompanyNumber\tName\r\n09355500\tCafé\r\nSC722766\tB\r\n00225951\tC\r\n",
+    "cp1252 with semicolons": "CompanyNumber;Name\r\n09355500;Café\r\nSC722766;B\r\n00225951;C\r\n",
+    "NUL bytes": "CompanyNumber,Name\n093\x0055500,A\nSC722766,\x00B\n00225951\x00,C\n",
+    "quoted newlines": 'CompanyNumber,Name\n09355500,"A\r\nLtd"\nSC722766,"B\n\nLtd"\n00225951,C\n',
+    "headings with leading blanks": " CompanyNumber, CompanyName\n09355500,A\nSC722766,B\n00225951,C\n",
+    "lost zeros and what Excel makes of numbers": "no\n9355500.0\n SC722766\n225951\n",
+    "formulas, apostrophes, blanks that do not break": 'no\n="09355500"\n\'sc722766\n\u00a000225951\u00a0\n',
+    "scientific": "company number\n9.355500E+06\nSC722766\n2.25951E+05\n",
+    "one column without a heading": "09355500\nSC722766\n00225951\n",
+    "duplicates after normalising": "no\n09355500\n9355500\nsc 722766\nSC722766\n225951\n00225951\n",
+}
+ENCODINGS = {"UTF-8 with": "utf-8-sig", "UTF-16": "utf-16", "cp1252": "cp1252"}
+
+
+@pytest.mark.parametrize("way", UPLOADED)
+def test_lists_are_read_in_every_way_that_people_upload_them(way: str) -> None:
+    encoding = next((known for start, known in ENCODINGS.items() if way.startswith(start)), "utf-8")
+    result = read_companies(UPLOADED[way].encode(encoding), "list.csv", uk_number)
+    assert [company.number for company in result.companies] == WANTED
+    assert result.rejects == []
+    assert result.companies[0].name in (None, "A", "Café", "A Ltd", "A\nLtd", "A\r\nLtd")
+
+
 row = st.lists(
     st.one_of(st.text(max_size=9), st.sampled_from(["9355500", "09355500", "sc722766"])), max_size=4
 )

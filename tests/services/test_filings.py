@@ -50,6 +50,7 @@ def test_a_document_becomes_plain_values_ready_for_json() -> None:
         "scope": "company",
         "period_end": "2020-12-31",
         "debtors": "1000.5",
+        "units": {"debtors": "GBP"},
         "periods": [
             {
                 "scope": "company",

@@ -77,6 +77,27 @@ def test_hosts_are_secure_addresses_without_a_path(called: Service) -> None:
         assert address.count("/") == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "limit", "shared", "hosts"),
+    [
+        ("sec_edgar", "8/s", True, {"data.sec.gov", "www.sec.gov"}),
+        (
+            "companies_house",
+            "600/5m",
+            False,
+            {"api.company-information.service.gov.uk", "document-api.company-information.service.gov.uk"},
+        ),
+    ],
+)
+def test_a_service_is_asked_where_and_as_often_as_its_documents_allow(
+    name: str, limit: str, shared: bool, hosts: set[str]
+) -> None:
+    """The SEC counts an address over all its hosts, ten a second; Companies House an application."""
+    one = SERVICES[name]
+    assert (one.limits, one.shared_limits) == ((limit,), shared)
+    assert {address.removeprefix("https://") for address in one.hosts.values()} == hosts
+
+
 def test_the_default_of_an_option_is_one_of_its_choices(service: Service) -> None:
     for option in service.options.values():
         assert not option.choices or option.default in option.choices

@@ -18,6 +18,10 @@ from services.verdicts import Refused, ServiceFailed, ServiceRests, Usable, Verd
 
 FIELDS = tuple(field.name for field in SEC_EDGAR.fields)
 TICKERS = json.dumps({"0": {"cik_str": 7, "ticker": "BRK-B", "title": "A Corp"}}).encode()
+NOT_LISTED = (
+    "The SEC's list of tickers has no {}."
+    " A company whose shares are not traded is not in it: ask for it by its CIK."
+)
 FACTS = json.dumps(
     {
         "cik": 7,
@@ -96,8 +100,8 @@ def test_a_ticker_is_looked_up_first() -> None:
 @pytest.mark.parametrize(
     ("answer", "ending"),
     [
-        (Answer(200, TICKERS), Failed("not_found", "The SEC's list of tickers has no NOPE.")),
-        (Answer(200, b"[]"), Failed("not_found", "The SEC's list of tickers has no NOPE.")),
+        (Answer(200, TICKERS), Failed("not_found", NOT_LISTED.format("NOPE"))),
+        (Answer(200, b"[]"), Failed("not_found", NOT_LISTED.format("NOPE"))),
         (Answer(404, b""), Failed("not_available", "The SEC's list of tickers could not be read (404).")),
     ],
 )
@@ -164,7 +168,7 @@ def test_a_name_of_several_companies_is_refused_with_all_of_them() -> None:
 @pytest.mark.parametrize("name", ["DISNEY", "WALT DISNEY PICTURES", "INC", "THE", "&"])
 def test_a_name_is_never_guessed(name: str) -> None:
     _, result = run(name, Answer(200, NAMES))
-    assert result == Failed("not_found", f"The SEC's list of tickers has no {name}.")
+    assert result == Failed("not_found", NOT_LISTED.format(name))
 
 
 def test_the_address_of_the_report_is_asked_for_only_when_wanted() -> None:
@@ -307,7 +311,7 @@ def test_real_answers_are_complete(corpus: Path, number: str, file: str, name: s
 def test_the_kinds_of_the_fields_are_what_the_values_are() -> None:
     kinds = {field.name: field.kind for field in SEC_EDGAR.fields}
     for name, value in values(run("7", Answer(200, FACTS))[1]).items():
-        wanted = {Kind.DATE: date, Kind.NUMBER: int, Kind.TEXT: str}[kinds[name]]
+        wanted = {Kind.DATE: date, Kind.MONEY: int, Kind.NUMBER: int, Kind.TEXT: str}[kinds[name]]
         assert isinstance(value, wanted)
 
 

@@ -37,8 +37,10 @@ def test_one_year_of_accounts_has_no_columns_of_the_year_before() -> None:
 
 def test_columns_of_earlier_periods_have_the_type_of_their_field() -> None:
     assert SEC_EDGAR.kind_of("period_end_prior_7") is Kind.DATE
-    assert SEC_EDGAR.kind_of("revenue_prior") is Kind.NUMBER
-    assert COMPANIES_HOUSE.kind_of("debtors_prior") is Kind.NUMBER
+    assert SEC_EDGAR.kind_of("revenue_prior") is Kind.MONEY
+    assert SEC_EDGAR.kind_of("eps_basic_prior") is Kind.NUMBER
+    assert COMPANIES_HOUSE.kind_of("debtors_prior") is Kind.MONEY
+    assert COMPANIES_HOUSE.kind_of("average_number_employees_during_period_prior") is Kind.NUMBER
     assert SEC_EDGAR.kind_of("gone") is Kind.TEXT
 
 

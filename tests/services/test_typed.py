@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.extraction import Fields, Source, Value
+from services.archives import Document, documents
+from services.extraction import Empty, Failed, Fields, Source, Value
+from services.filings import read_document
 from services.registry import SERVICES
 from services.service import Kind
-from services.typed import BAD_VALUE, BadType, Column, checked, columns, read_type
+from services.typed import BAD_VALUE, NO_CURRENCY, BadType, Column, checked, columns, read_type
 
 SCALARS: dict[Kind, Any] = {
     Kind.TEXT: str,
@@ -52,7 +57,10 @@ def test_whatever_comes_is_of_its_type_or_missing(value: Any, kind: Kind) -> Non
         assert not isinstance(found.value, bool | float | datetime)
     is_nothing = value is None or (isinstance(value, str) and not value.strip())
     lost = found.value is None and not is_nothing
-    assert found.flags == (("kept", BAD_VALUE[kind]) if lost else ("kept",))
+    unit = found.source.unit if found.source else None
+    vague = kind is Kind.MONEY and unit is not None and not re.fullmatch("[A-Z]{3}", unit)
+    more = BAD_VALUE[kind] if lost else NO_CURRENCY if vague else None
+    assert found.flags == (("kept", more) if more else ("kept",))
 
 
 @given(st.decimals(-(10**30), 10**30, allow_nan=False), st.sampled_from((Kind.NUMBER, Kind.MONEY)))
@@ -131,6 +139,41 @@ def test_a_value_of_another_unit_is_missing_and_says_where_it_was() -> None:
     assert clean(5, Kind.MONEY, "GBP").value == 5
     assert clean("£5", Kind.MONEY, "GBP").value == 5
     assert clean("5 USD", Kind.MONEY, "GBP").flags == ("kept", "other_unit")
+
+
+def test_money_keeps_the_currency_that_is_printed_beside_it() -> None:
+    assert clean("£1,204", Kind.MONEY).source == Source(unit="GBP")
+    of_a_page = Source(document="a.pdf", position="page 4")
+    assert clean("EUR 5", Kind.MONEY, None, of_a_page).source == replace(of_a_page, unit="EUR")
+    assert clean("EUR 5", Kind.MONEY, "GBP", of_a_page).flags == ("kept", "other_unit")
+    assert clean("£5", Kind.MONEY, None, Source(unit="USD")).source == Source(unit="USD")
+    assert clean("5", Kind.MONEY).source is None
+
+
+def test_money_in_no_currency_stays_and_says_so() -> None:
+    shares = Source(tag="Turnover", unit="shares")
+    assert clean(5, Kind.MONEY, None, shares) == Value(5, shares, ("kept", "no_currency"))
+    assert clean("$5", Kind.MONEY).flags == ("kept", "no_currency")
+    assert clean(5, Kind.NUMBER, None, shares).flags == ("kept",)
+    assert clean(5, Kind.MONEY).flags == ("kept",)
+
+
+@pytest.mark.parametrize("kind", ["uk_ixbrl/*", "uk_xbrl21/*", "sec_json/companyfacts*"])
+def test_no_value_of_a_real_filing_is_changed_by_its_columns_usual_type(corpus: Path, kind: str) -> None:
+    service = SERVICES["filings_folder"]
+    amounts = 0
+    for path in sorted(corpus.glob(kind)):
+        (document,) = documents(path.name, path.read_bytes())
+        assert isinstance(document, Document)
+        report = read_document(document)
+        if isinstance(report, Empty | Failed):
+            continue
+        found = checked(Fields(report.row), columns(service, list(report.row), {}))
+        assert found.values == report.row
+        of_money = [name for name in report.row if service.kind_of(name) is Kind.MONEY]
+        assert all((report.row[name].source or Source()).unit for name in of_money)
+        amounts += len(of_money)
+    assert amounts > 10
 
 
 def test_only_what_the_list_asks_for_is_left_and_in_its_order() -> None:

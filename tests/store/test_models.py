@@ -71,7 +71,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
             *({"name": ""}, {"fields": []}, {"required": ["total"]}, {"options": "[]"}, {"state": "lost"}),
             *({"state": "finished"}, {"finished_at": NOW}, {"max_attempts": 0}, {"max_losses": 0}),
             *({"max_faults": 0}, {"run_seconds": 0}, {"reuse_seconds": -1}, {"keep_days": 0}),
-            {"types": "[]"},
+            *({"types": "[]"}, {"refresh_every": "day"}, {"refresh_every": "hour", "refresh_at": NOW}),
         ],
     ),
     "worker": (

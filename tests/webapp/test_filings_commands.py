@@ -52,7 +52,7 @@ def test_a_document_is_one_line_and_needs_no_database(run_with: Callable[..., Ru
     assert result.exit_code == 0
     first, second = result.stdout.splitlines()
     assert first.split("\t") == [
-        "facts.json", "ok", "42", "Example �[31mCorp", "2023-12-31", "1234567", "-5", "", "",
+        "facts.json", "ok", "42", "Example �[31mCorp", "2023-12-31", "1234567", "-5", "", "USD", "",
     ]  # fmt: skip
     assert second.split("\t")[:2] == ["broken.html", "parse_error"]
 
@@ -65,6 +65,7 @@ def test_json_has_an_object_per_document_with_periods_and_facts_when_asked(
     run = run_without_database(run_with)
     document = json.loads(run("filings", "read", "--json", facts).stdout)
     assert document["revenue"] == "1234567"
+    assert document["units"] == {"revenue": "USD", "net_income": "USD"}
     assert document["periods"] == [
         {
             "scope": "consolidated",
@@ -121,6 +122,7 @@ def test_a_line_of_a_narrow_terminal_fits_into_eighty_columns() -> None:
         "entity_name": "ALPHABET INC. AND MORE",
         "period_end": "2025-12-31",
         "stockholders_equity": "415265000000",
+        "units": {"stockholders_equity": "USD"},
     }
     cells = list(_aligned(document, _narrow(), NARROW_FILE_WIDTH, 59))
     assert len("  ".join(cells[:-1])) == 80

@@ -80,6 +80,31 @@ def test_fields_stand_beside_the_year_before_with_source_flags_and_what_is_missi
     assert page.count(">missing<") == 2
 
 
+def test_the_unit_of_most_figures_is_said_once_and_any_other_beside_its_figure(
+    web: psycopg.Connection, viewer: FlaskClient, claimed: Claim
+) -> None:
+    units = {"cash": "GBP", "debtors": "GBP", "eps": "GBP/shares"}
+    values = {"cash": 1, "cash_prior": 5, "debtors": 2, "eps": 3, "name": "Four"}
+    web.execute("UPDATE list SET fields = '{name,cash,cash_prior,debtors,eps}'")
+    settle(
+        web, claimed, {"values": values, "sources": {name: {"unit": unit} for name, unit in units.items()}}
+    )
+    panel = " ".join(viewer.get(f"/panels/job_fields?job={claimed.id}").text.split())
+    assert panel.count("Figures are in GBP unless a unit stands beside them.") == 1
+    assert '3 <span class="mute">GBP/shares</span>' in panel
+    assert '5 <span class="mute">no unit</span>' in panel
+    assert panel.count('<span class="mute">') == 1 + 2, "the count of fields and two units"
+
+
+def test_a_result_without_units_says_nothing_of_them(
+    web: psycopg.Connection, viewer: FlaskClient, claimed: Claim
+) -> None:
+    settle(web, claimed, {"values": {"cash": 1}})
+    panel = viewer.get(f"/panels/job_fields?job={claimed.id}").text
+    assert "Figures are in" not in panel
+    assert "no unit" not in panel
+
+
 @pytest.mark.parametrize(
     ("chosen", "there", "gone"), [("missing", "debtors", "Seven Ltd"), ("flagged", "cash", "debtors")]
 )

@@ -195,7 +195,9 @@ def test_fields_are_chosen_before_the_start(
     (one,) = lists.see(web)
     assert (one.fields, one.required) == (["shareholder_funds", "scope"], ["shareholder_funds"])
     assert one.types == {"shareholder_funds": "money GBP"}
-    assert "money GBP" in operator.get("/lists/1").text
+    page = " ".join(operator.get("/lists/1").text.split())
+    assert 'shareholder_funds <span class="mute">money GBP</span>' in page, "as the list states it"
+    assert 'scope <span class="mute">text</span>' in page, "as the service has it"
     again = operator.get("/lists/1/start").text
     assert 'name="field" value="debtors">' in again
     assert 'value="GBP"' in again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -316,6 +317,19 @@ def test_an_export_goes_to_standard_output_or_appears_whole(
     assert file.read_text().splitlines()[1].startswith("09355500,Alpha,done,complete,,,'=ALPHA()")
     assert stat.S_IMODE(file.stat().st_mode) & stat.S_IRUSR
     assert [path.name for path in tmp_path.iterdir() if path != companies] == ["out.csv"]
+
+
+def test_a_csv_begins_with_a_byte_order_mark_when_it_is_asked_for(
+    run: Run, companies: Path, tmp_path: Path
+) -> None:
+    import_list(run, companies)
+    plain = run("lists", "export", "UK").stdout_bytes
+    assert not plain.startswith(codecs.BOM_UTF8)
+    assert run("lists", "export", "UK", "--bom").stdout_bytes == codecs.BOM_UTF8 + plain
+    file = tmp_path / "out.csv"
+    assert run("lists", "export", "UK", "--bom", "-o", file).exit_code == 0
+    assert file.read_bytes() == codecs.BOM_UTF8 + plain
+    assert_refused(run("lists", "export", "UK", "--bom", "--format", "jsonl"), "Only CSV may begin with")
 
 
 def test_a_failed_export_leaves_the_old_file_and_nothing_beside_it(

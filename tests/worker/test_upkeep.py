@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 import psycopg
 import pytest
 
-from store import partitions
+from store import partitions, schedules
 from worker import upkeep as module
 from worker.connections import Connections
 from worker.upkeep import Upkeep
@@ -55,3 +55,21 @@ def test_what_cannot_be_done_now_is_tried_again_soon(
     with alongside(upkeep.run, upkeep.stop):
         until(lambda: len(tries) == 2)
     assert "upkeep is put off: canceling statement due to lock timeout" in caplog.text
+
+
+def test_a_list_whose_time_has_come_is_refreshed_by_any_worker(
+    dsn: str,
+    db: psycopg.Connection,
+    borrow: Callable[[str], Connections],
+    a_list: Callable[..., int],
+    alongside: Alongside,
+    until: Callable[..., None],
+) -> None:
+    list_id = a_list(db, 2)
+    db.execute("""UPDATE job SET status = 'failed', cause = 'not_found', ended_at = now()""")
+    db.execute("UPDATE list SET state = 'finished', finished_at = now()")
+    schedules.schedule(db, list_id, "day")
+    db.execute("UPDATE list SET refresh_at = now()")
+    upkeep = Upkeep(borrow(dsn))
+    with alongside(upkeep.run, upkeep.stop):
+        until(lambda: db.execute("SELECT DISTINCT status FROM job").fetchall() == [("pending",)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 import tempfile
@@ -22,20 +23,28 @@ from webapp.exports import FORMATS, Download
 
 
 def export(
-    conn: psycopg.Connection, one: ListSeen, output: Path | None, form: str | None, with_sources: bool
+    conn: psycopg.Connection,
+    one: ListSeen,
+    output: Path | None,
+    form: str | None,
+    with_sources: bool,
+    with_mark: bool,
 ) -> None:
     """Write the list as `form` (else as the file's name ends, else CSV) and say how much as of when."""
     suffix = output.suffix.removeprefix(".").lower() if output else ""
-    chosen = FORMATS[form or (suffix if suffix in FORMATS else "csv")]
+    form = form or (suffix if suffix in FORMATS else "csv")
+    if with_mark and form != "csv":
+        raise click.ClickException(f"Only CSV may begin with a byte order mark; this is {form}.")
+    mark, chosen = codecs.BOM_UTF8 if with_mark else b"", FORMATS[form]
     to_stdout = output is None or str(output) == "-"
     if to_stdout and not chosen.is_text and sys.stdout.isatty():
         raise click.ClickException("A workbook is no text for a terminal. Give a file: -o FILE.xlsx")
     if output is None or to_stdout:
-        _pour(chosen.write(conn, one, with_sources), sys.stdout.buffer)
+        _pour(mark, chosen.write(conn, one, with_sources), sys.stdout.buffer)
         return
     with _whole_file(output) as file:
         download = chosen.write(conn, one, with_sources)
-        _pour(download, file)
+        _pour(mark, download, file)
     as_of = download.as_of.astimezone(UTC)
     click.echo(
         f"Wrote {counted(download.count, 'job')} as of {as_of:%Y-%m-%d %H:%M:%S} UTC to {shown(str(output))}."
@@ -50,7 +59,8 @@ def print_rejects(rejects: Sequence[Rejected]) -> None:
     stream.flush()
 
 
-def _pour(download: Download, file: IO[bytes]) -> None:
+def _pour(mark: bytes, download: Download, file: IO[bytes]) -> None:
+    file.write(mark)
     for chunk in download.chunks:
         file.write(chunk)
     file.flush()

@@ -6,7 +6,7 @@ import itertools
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +22,10 @@ from webapp.commands.console import Group, one_line, padded, shown, table
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a line shows of a document: the first of `names` that it has. `width` is for terminals."""
+    """What a line shows of a document: the first of `names` that it has. `width` is for terminals.
+
+    Without `names`: the units of the line's figures.
+    """
 
     title: str
     width: int
@@ -38,13 +41,14 @@ COLUMNS = (
     Column("Turnover", 15, ("turnover_gross_operating_revenue", "revenue"), is_figure=True),
     Column("Result", 15, ("profit_loss_for_period", "net_income"), is_figure=True),
     Column("Equity", 15, ("shareholder_funds", NET_ASSETS, "stockholders_equity"), is_figure=True),
+    Column("Unit", 4, ()),
 )
 FILE_WIDTH = 40
-NARROW = 140
+NARROW = 146
 """A terminal of fewer columns gets the file's end and what identifies the accounts; `--json` has it all."""
-NARROW_FILE_WIDTH, NARROW_COLUMNS = 19, {"Number": 8, "Name": 20, "Year end": 10, "Equity": 15}
+NARROW_FILE_WIDTH, NARROW_COLUMNS = 19, {"Number": 8, "Name": 14, "Year end": 10, "Equity": 15, "Unit": 4}
 KINDS = {field.name: field.kind for service in SERVICES.values() for field in service.fields}
-NOT_VALUES = ("file", "cause", "message", "periods", "flags", "facts")
+NOT_VALUES = ("file", "cause", "message", "units", "periods", "flags", "facts")
 PRIOR = "_prior"
 
 
@@ -94,7 +98,19 @@ def _line(document: Mapping[str, Any]) -> list[str]:
 
 
 def _first(document: Mapping[str, Any], column: Column) -> str:
-    return next((str(document[name]) for name in column.names if document.get(name) is not None), "")
+    if not column.names:
+        return " ".join(_units(document, [_name(document, one) for one in COLUMNS if one.is_figure]))
+    name = _name(document, column)
+    return str(document[name]) if name else ""
+
+
+def _name(document: Mapping[str, Any], column: Column) -> str | None:
+    return next((name for name in column.names if document.get(name) is not None), None)
+
+
+def _units(document: Mapping[str, Any], names: Iterable[str | None]) -> list[str]:
+    """Each unit of these values once."""
+    return list(dict.fromkeys(document["units"][name] for name in names if name in document["units"]))
 
 
 def _show(documents: Iterator[dict[str, Any]]) -> None:
@@ -138,16 +154,21 @@ def _aligned(
 
 
 def _show_in_full(document: Mapping[str, Any]) -> None:
-    """Texts and dates first, then figures beside those of the year before."""
+    """Texts and dates first, then figures beside those of the year before and their unit."""
     values = {name: value for name, value in document.items() if name not in NOT_VALUES}
     figures = [name for name in values if KINDS.get(name) in (Kind.NUMBER, Kind.INTEGER, Kind.MONEY)]
     click.echo(shown(document["file"], 200))
     table(("", ""), [(name, _text(value)) for name, value in values.items() if name not in figures], "  ")
     names = dict.fromkeys(name.removesuffix(PRIOR) for name in figures)
     has_prior = any(name.endswith(PRIOR) for name in figures)
-    head = ("", "Latest", "Year before") if has_prior else ("", "Latest")
-    endings = ("", PRIOR)[: len(head) - 1]
-    table(head, [(name, *(_number(values.get(name + end)) for end in endings)) for name in names], "  ")
+    head = ("", "Latest", "Year before", "Unit") if has_prior else ("", "Latest", "Unit")
+    endings = ("", PRIOR)[: len(head) - 2]
+    rows = []
+    for name in names:
+        columns = [name + end for end in endings]
+        unit = shown(" ".join(_units(document, columns)))
+        rows.append((name, *(_number(values.get(column)) for column in columns), unit))
+    table(head, rows, "  ")
     if document["flags"]:
         click.echo("  Flags: " + " ".join(document["flags"]))
 

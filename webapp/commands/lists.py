@@ -11,7 +11,7 @@ import psycopg
 
 from services.causes import CAUSES
 from services.filings_folder import FILINGS_FOLDER
-from store import jobs
+from store import jobs, schedules
 from store import lists as store
 from store import rejects as rejected_lines
 from store.lists import ListSeen
@@ -19,8 +19,10 @@ from webapp import timing, uploads
 from webapp.commands import downloads, imports, progress
 from webapp.commands.console import Group, counted, name_of, shown, typed
 from webapp.database import connection
+from webapp.display import exact
 from webapp.exports import FORMATS
 
+NEVER = "never"
 NAME = click.argument("name", metavar="NAME", callback=name_of("list's name"))
 
 
@@ -130,6 +132,18 @@ def refresh(name: str) -> None:
         _say_if_held(one)
 
 
+@lists.command(short_help="Refresh a list every so often, or never.")
+@NAME
+@click.argument("every", metavar="EVERY", type=click.Choice([*schedules.EVERY, NEVER]))
+def schedule(name: str, every: str) -> None:
+    """Refresh a list every day, week, month, quarter or year once it has finished, or never."""
+    with connection() as conn:
+        schedules.schedule(conn, _found(conn, name).id, None if every == NEVER else every)
+        at = _found(conn, name).refresh_at
+        when = f"is refreshed every {every}, next at {exact(at)}" if at else "is refreshed by hand only"
+        click.echo(f"{_quoted(name)} {when}.")
+
+
 @lists.command(short_help="Start no more jobs of a list.")
 @NAME
 def pause(name: str) -> None:
@@ -187,10 +201,11 @@ def rejects(name: str) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file. Default: standard output.")
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), help="Default: csv, or as FILE ends.")
 @click.option("--sources", is_flag=True, help="Say beside each value where it is from (JSONL always does).")
-def export(name: str, output: Path | None, form: str | None, sources: bool) -> None:
+@click.option("--bom", is_flag=True, help="Begin CSV with a byte order mark, for Excel to see UTF-8.")
+def export(name: str, output: Path | None, form: str | None, sources: bool, bom: bool) -> None:
     """Write every job of a list with its values, as of this moment."""
     with connection() as conn:
-        downloads.export(conn, _found(conn, name), output, form, sources)
+        downloads.export(conn, _found(conn, name), output, form, sources, bom)
 
 
 def _found(conn: psycopg.Connection, name: str) -> ListSeen:

@@ -11,6 +11,7 @@ from flask.typing import ResponseReturnValue
 from flask_wtf import FlaskForm
 from flask_wtf.file import FileField, FileRequired
 from itsdangerous import BadSignature, URLSafeSerializer
+from werkzeug.datastructures import MultiDict
 from wtforms import (
     DateTimeLocalField,
     IntegerField,
@@ -19,21 +20,23 @@ from wtforms import (
     StringField,
     ValidationError,
 )
+from wtforms.form import BaseForm
 from wtforms.validators import InputRequired, NumberRange, Optional
 
 from services.company_lists import CompanyList, UnusableFile
 from services.registry import SERVICES
-from store import lists, rejects
+from store import lists, rejects, schedules
 from store.cleaning import Unstorable
 from store.lists import ListSeen, NameTaken
 from store.people import Role
-from webapp import field_choice, names, timing, uploads
+from webapp import field_choice, names, option_fields, timing, uploads
 from webapp.access import needs
 from webapp.answers import go_to
 from webapp.database import page_connection
 from webapp.display import exact
 from webapp.formats import counted
 from webapp.notices import done, refused
+from webapp.pages.list_refresh import CHOICES as REFRESH
 from webapp.pages.lists import ONE, found
 from webapp.panels.lists import is_draft
 from webapp.panels.polling import render_page
@@ -80,6 +83,8 @@ class Start(FlaskForm):  # type: ignore[misc]
         default=0,
     )
 
+    refresh_every = SelectField("Refresh", choices=REFRESH, default="")
+
     def validate_due_by(self, _field: DateTimeLocalField) -> None:
         if wrong := timing.problem(self.moment("start_at"), self.moment("due_by"), datetime.now(UTC)):
             raise ValidationError(wrong)
@@ -100,34 +105,41 @@ def _allow_files(endpoint: str | None, _values: dict[str, Any] | None) -> None:
 @blueprint.get("/lists/new")
 @needs(Role.OPERATOR)
 def new() -> str:
-    """The form: name, service, file."""
-    return render_page("lists/new.html", "lists.new", form=NewList())
+    """The form: file, name, service with its options."""
+    return render_page("lists/new.html", "lists.new", form=NewList(), options=_options(None))
 
 
 @blueprint.post("/lists/new")
 @needs(Role.OPERATOR)
 def upload() -> ResponseReturnValue:
     """Read the file and keep the list, paused; a file that cannot be used is refused and nothing is kept."""
-    form = NewList()
-    if not form.validate():
-        return _form_again(form)
+    form, options = NewList(), _options(request.form)
+    service = form.service.data
+    asked = option_fields.asked(SERVICES[service], options[service]) if service in options else None
+    if not form.validate() or asked is None:
+        return _form_again(form, options)
     filename = PurePath(form.file.data.filename.replace("\\", "/")).name[-LONGEST_FILE_NAME:]
     try:
-        wanted = uploads.plan(form.name.data, form.service.data, {}, (), 0)
-        companies = uploads.read(form.file.data.read(), filename, wanted.service)
+        wanted = uploads.plan(form.name.data, service, asked, (), 0)
+        companies = uploads.read(form.file.data.read(), filename, service)
         with page_connection() as conn:
             one = uploads.store_paused(conn, wanted, companies)
     except NameTaken as error:
         form.name.errors = [str(error)]
-        return _form_again(form)
+        return _form_again(form, options)
     except (NotUsable, UnusableFile, Unstorable) as error:
         form.file.errors = [str(error)]
-        return _form_again(form)
+        return _form_again(form, options)
     return go_to(f"/lists/{one.id}/start?read={_signed(one, filename, companies)}")
 
 
-def _form_again(form: NewList) -> ResponseReturnValue:
-    return render_page("lists/new.html", "lists.new", form=form), 422
+def _options(form: MultiDict[str, str] | None) -> dict[str, BaseForm]:
+    """The options of every service that can be chosen, by its name."""
+    return {name: option_fields.of(SERVICES[name], form) for name, *_ in CHOICES}
+
+
+def _form_again(form: NewList, options: dict[str, BaseForm]) -> ResponseReturnValue:
+    return render_page("lists/new.html", "lists.new", form=form, options=options), 422
 
 
 @blueprint.get(ONE + "/start")
@@ -164,6 +176,7 @@ def start(list_id: int) -> ResponseReturnValue:
             due_by=form.moment("due_by"),
             reuse_seconds=(form.reuse_days.data or 0) * timing.UNITS["d"],
         )
+        schedules.schedule(conn, list_id, form.refresh_every.data or None)
         if not waits:
             lists.resume(conn, list_id)
     starts = form.moment("start_at")
@@ -197,6 +210,7 @@ def _as_it_is(one: ListSeen) -> Start:
             "start_at": one.start_at.astimezone(UTC) if waits else None,
             "due_by": one.due_by.astimezone(UTC) if one.due_by else None,
             "reuse_days": one.reuse_seconds // timing.UNITS["d"],
+            "refresh_every": one.refresh_every or "",
         }
     )
 

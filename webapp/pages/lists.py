@@ -12,6 +12,7 @@ from store.lists import ListSeen
 from store.people import Role
 from webapp.access import needs
 from webapp.database import page_connection, snapshot
+from webapp.field_choice import types
 from webapp.formats import count, counted
 from webapp.job_filters import number_in
 from webapp.notices import done, refused
@@ -34,7 +35,7 @@ def show_all() -> str:
 def show(list_id: int) -> str:
     """One list: how far, why not, and what can be done."""
     one, jobs = found(list_id)
-    values: dict[str, Any] = {"one": one, "jobs": jobs, "is_draft": is_draft(one, jobs)}
+    values: dict[str, Any] = {"one": one, "jobs": jobs, "is_draft": is_draft(one, jobs), "types": types(one)}
     return render_page("lists/one.html", "lists.one", {"list": str(list_id)}, **values)
 
 

@@ -67,6 +67,7 @@ def fields(look: Look, args: Args) -> Mapping[str, Any]:
         "chosen": chosen,
         "filters": [(name, word, len(found[name])) for name, word in FILTERS.items()],
         "has_prior": any(row.prior for row in rows),
+        "usual_unit": shown.usual_unit(rows),
         "ends": (values.get("period_end"), values.get("period_end" + shown.PRIOR)),
         "filled": sum(name in values for name in one.fields),
         "notes": (one.result or {}).get("notes", []),
