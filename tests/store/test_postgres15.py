@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable, Iterator
+from functools import wraps
+from types import ModuleType
+from typing import Any
 from uuid import uuid4
 
 import flask_migrate
@@ -21,12 +26,13 @@ from store import (
     lists,
     partitions,
     settings,
+    slots,
     steering,
     tally,
 )
 from store.answers import KeptAnswer
 from store.claims import Claim, Settlement
-from store.ledger import Reservation
+from store.ledger import Busy, NoKey, Reservation, Resting
 from store.states import Status
 from store.workers import Identity, Pulse
 from webapp import create_app
@@ -100,3 +106,82 @@ def test_the_core_statements_run(
         assert found.from_job == held[0].id
         assert jobs.refresh(conn, list_id) == 1
         assert [one.no for one in answers.see(conn, held[1].id)] == [1]
+
+
+@pytest.fixture
+def not_called(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The functions of the ledger and of claims that ask the database and were not called yet."""
+    names: set[str] = set()
+    for module in (ledger, slots, steering, claims):
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ == module.__name__ and _asks(name, function):
+                names.add(f"{module.__name__}.{name}")
+                monkeypatch.setattr(module, name, _noting(names, module, function))
+    return names
+
+
+def _asks(name: str, function: Callable[..., Any]) -> bool:
+    return not name.startswith("_") and next(iter(inspect.signature(function).parameters), "") == "conn"
+
+
+def _noting(names: set[str], module: ModuleType, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def noting(*arguments: Any, **named: Any) -> Any:
+        names.discard(f"{module.__name__}.{function.__name__}")
+        return function(*arguments, **named)
+
+    return noting
+
+
+def test_every_statement_of_the_ledger_and_of_claims_runs(
+    migrated: str,
+    a_list: Callable[..., int],
+    a_key: Callable[..., int],
+    a_worker: Callable[..., Identity],
+    take: Callable[..., list[Claim]],
+    settlement: Callable[..., Settlement],
+    not_called: set[str],
+) -> None:
+    assert "store.ledger.reserve" in not_called
+    with database.connect(migrated, "test") as conn, database.connect(migrated, "other") as other:
+        assert ledger.reserve(conn, "registry", None, 1, 0.2) == NoKey()
+        key = a_key(conn, "100/m", "1000 tokens/m", "3 at once", "40/day from 00:00 UTC", "600/m spread")
+        a_list(conn, 4)
+        one, two = a_worker(conn), a_worker(conn)
+
+        (account,) = conn.execute("SELECT id FROM account").fetchone() or (0,)
+
+        def ask(worker: Identity, calling: int = 0, **more: Any) -> Any:
+            of_account = {account: calling}
+            return ledger.reserve(
+                conn, "registry", None, 9, 2.0, tokens=[70] * 9, worker=worker.id, calling=of_account, **more
+            )
+
+        held = take(conn, one, 3)
+        assert len(held) == 3
+        assert len(ask(one).in_seconds) == 3
+        with conn.transaction():
+            ledger.reserve(conn, "registry", None, 1, 0.2, worker=one.id, calling={account: 3})
+            assert ledger.reserve(other, "registry", None, 1, 0.2) == Busy()
+        assert ask(two).wait_seconds == math.inf
+        assert ask(one, 2).in_seconds == ()  # the other one wishes it
+        answer = ask(two)
+        assert len(answer.in_seconds) == 1
+        assert steering.correct(conn, account, answer.at[0], estimated=70, actual=90)
+        slots.keep_slots(conn, "registry", one.id, {})
+        assert keys.see(conn)[0].used == [4, 300, 1, 4, 4]
+        assert steering.lower(conn, account, "calls", 20, 30.0)
+        assert steering.rest_used_up(conn, account, "tokens", 5.0, 5.5, "none left")
+        assert steering.end_rest(conn, key)
+        assert steering.rest_account(conn, account, 5.0, "429")
+        assert steering.rest_key(conn, key, 0.001, "a person's word")
+        assert steering.rest_service(conn, "registry", 30.0, "rate page")
+        assert isinstance(ask(two), Resting)
+        assert isinstance(ask(two, probes=True), Resting)
+
+        ends = [settlement(held[0]), settlement(held[1], Status.PENDING)]
+        assert claims.settle(conn, ends) == set()
+        assert claims.settle(conn, ends, again=True) == set()
+        assert claims.release(conn, one.id, {held[2].id: held[2].claim_no}) == 1
+        assert tally.check(conn) == []
+    assert not_called == set()
