@@ -25,9 +25,12 @@ FROM job
 # Both on the database's clock: a call that was logged late seems to have been sent later than it was.
 SENT_TOO_EARLY = """
 WITH sent AS (
-    SELECT job_id, request, verdict,
+    SELECT job_id, claim_no, request, verdict,
            lead(sent_at) OVER (PARTITION BY job_id, worker, claim_no ORDER BY sent_at) AS next_at FROM call)
-SELECT count(*) FROM sent s WHERE s.verdict = 'usable' AND s.next_at IS NOT NULL AND NOT EXISTS (
+SELECT s.job_id, s.claim_no, s.request, extract(epoch FROM k.kept_at - s.next_at)::float8
+FROM sent s LEFT JOIN LATERAL (
+    SELECT min(kept_at) AS kept_at FROM answer WHERE job_id = s.job_id AND request = s.request) k ON true
+WHERE s.verdict = 'usable' AND s.next_at IS NOT NULL AND NOT EXISTS (
     SELECT FROM answer a WHERE a.job_id = s.job_id AND a.request = s.request AND a.kept_at <= s.next_at)
 """
 LOGGED = "SELECT count(*) FROM call"  # with its answer, so that what is missing here is lost
@@ -89,8 +92,13 @@ def judge(conn: psycopg.Connection, url: str, list_ids: Sequence[int], harm: Har
 
 def _log(conn: psycopg.Connection, harm: Harm) -> Iterator[Line]:
     """What the database's own rows say of each promise."""
-    early = _count(conn, SENT_TOO_EARLY)
-    yield Line(not early, f"{early} calls sent before the answer to the one before was stored")
+    early = conn.execute(SENT_TOO_EARLY).fetchall()
+    text = f"{len(early)} calls sent before the answer to the one before was stored"
+    shown = [
+        f"job {job}, claim {claim}: {request} stored {seconds} s later"
+        for job, claim, request, seconds in early[:5]
+    ]
+    yield Line(not early, "\n       ".join([text, *shown]))
     twice = _count(conn, LOGGED_TWICE)
     yield Line(not twice, f"{twice} calls logged twice")
     missed = _count(conn, MISSED_EARLY, list(harm.killed))
