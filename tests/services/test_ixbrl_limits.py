@@ -147,6 +147,14 @@ def test_an_instance_of_facts_in_facts_is_refused() -> None:
         read(f'<x:xbrl xmlns:x="http://www.xbrl.org/2003/instance">{nested}</x:xbrl>'.encode())
 
 
+def test_a_scenario_within_another_is_read_with_it_and_not_again() -> None:
+    """Else each of a thousand that are nested is read a thousand times."""
+    inner = '<x:scenario><d:explicitMember dimension="a:inner">a:m</d:explicitMember></x:scenario>'
+    member = f'<d:typedMember dimension="a:outer"><a>one</a>{inner}</d:typedMember>'
+    context = f'<x:context id="c"><x:scenario>{member}</x:scenario></x:context>'
+    assert read((HEAD + context + TAIL).encode()).contexts["c"].dimensions == {"outer": "onea:m"}
+
+
 def test_nesting_that_multiplies_the_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ixbrl_limits, "TEXT_ALLOWED", 100_000)
     beside = (OPEN_FACT + "x" * 8_000 + CLOSE_FACT) * 10
