@@ -100,7 +100,7 @@ class Caller:
             permit = self.permits.take(work, call.tokens)
             under_way.append(permit)
             self.breaker.check(work)
-            if work.claim.losses:
+            if work.claim.claim_no > 1:
                 self._look_again(work, call, occurrence, permit)
             taken.append(Sent(permit, time.monotonic()))
             return self.service.headers(permit.secret)
@@ -128,7 +128,10 @@ class Caller:
         return answer
 
     def _look_again(self, work: Work, call: Get, occurrence: int, permit: Permit) -> None:
-        """Raise `_NotNow` if the holder that lost the job has stored this answer after all, since then."""
+        """Raise `_NotNow` if a holder that had lost the job has stored this answer after all, since then.
+
+        Any before this one: between the one that lost it and this one others may have put it back.
+        """
         try:
             with self.connections() as conn:
                 late = answers.of_request(conn, work.claim.id, call.fingerprint, occurrence)
