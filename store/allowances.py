@@ -6,7 +6,7 @@ it counts. Of a limit of what runs at once it holds slots (`store.slots`).
 
 from __future__ import annotations
 
-from store.slots import FREE_SLOTS, IS_HELD, NOW
+from store.slots import IS_HELD, NOW
 
 # A permit is handed out at most so far ahead. What is further off was entered before the clock stepped back.
 MOST_AHEAD_SECONDS = 2.0
@@ -42,19 +42,18 @@ WINDOWS = "greatest(0, 1 + floor((%(soon)s - ({})) / (w.per_seconds + w.guard_se
 LONGEST_PACE = """
     (w.per_seconds + w.guard_seconds) / CASE w.kind WHEN 'tokens' THEN 1 ELSE w.amount END"""
 
-# Of an allowance `w` of an account `a`: how many calls it can let through within `soon` seconds. Each place
-# in the window is free at once or when its entry leaves, and then again every window. What was entered before
-# the clock stepped back is left out: whoever reserves next sets it right.
+# Of an allowance `w` of an account `a`, not of slots: how many calls it lets through within `soon` seconds.
+# Each place in the window is free at once or when its entry leaves, and then again every window. What was
+# entered before the clock stepped back is left out: whoever reserves next sets it right.
 FREE_SOON = f"""
-    CASE w.kind WHEN 'at_once' THEN {FREE_SLOTS} ELSE (
-        SELECT least(
-            w.amount * {WINDOWS.format("0")} - coalesce(sum(
-                e.used * ({WINDOWS.format("0")} - {WINDOWS.format("e.until - c.now")})), 0),
-            CASE WHEN w.spread THEN greatest(0, 1 + floor((%(soon)s - CASE
-                    WHEN a.paced_until <= c.now + {MOST_AHEAD_SECONDS} + {LONGEST_PACE}
-                    THEN greatest(0, a.paced_until - c.now) ELSE 0 END)
-                / (w.per_seconds + w.guard_seconds) * w.amount)) END)
-        FROM (SELECT {NOW} AS now) c LEFT JOIN unnest(w.until, w.used) AS e(until, used)
-            ON e.until > c.now AND e.until <= {leaves(f"(c.now + {MOST_AHEAD_SECONDS})", "w")}
-        GROUP BY c.now)
-        / CASE w.kind WHEN 'tokens' THEN greatest(%(tokens)s, 1) ELSE 1 END END"""
+    (SELECT least(
+        w.amount * {WINDOWS.format("0")} - coalesce(sum(
+            e.used * ({WINDOWS.format("0")} - {WINDOWS.format("e.until - c.now")})), 0),
+        CASE WHEN w.spread THEN greatest(0, 1 + floor((%(soon)s - CASE
+                WHEN a.paced_until <= c.now + {MOST_AHEAD_SECONDS} + {LONGEST_PACE}
+                THEN greatest(0, a.paced_until - c.now) ELSE 0 END)
+            / (w.per_seconds + w.guard_seconds) * w.amount)) END)
+    FROM (SELECT {NOW} AS now) c LEFT JOIN unnest(w.until, w.used) AS e(until, used)
+        ON e.until > c.now AND e.until <= {leaves(f"(c.now + {MOST_AHEAD_SECONDS})", "w")}
+    GROUP BY c.now)
+    / CASE w.kind WHEN 'tokens' THEN greatest(%(tokens)s, 1) ELSE 1 END"""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from store.allowances import FREE_SOON
-from store.slots import NOW, SHARED_PART
+from store.slots import NOW, room_of
 
 # Of a key `k`: the asker's key set has it, and its secret is none of those that the asker cannot open.
 USABLE_BY_ASKER = """
     (%(key_set)s::text IS NULL OR k.key_set = %(key_set)s) AND k.secret <> ALL (%(locked)s::bytea[])"""
 
-# Of a key `k` and its account `a`, for a statement that claims: it can be tested within `soon` seconds.
+# Of a key `k` and its account `a`, for a statement that claims: it can be tested within `soon` seconds. For a
+# slot its test waits in line: it has its turn.
 TESTABLE = f"""
     k.state <> 'disabled' AND {USABLE_BY_ASKER}
     AND a.rest_until <= {NOW} + %(soon)s
-    AND NOT EXISTS (SELECT FROM allowance w WHERE w.account_id = a.id AND {FREE_SOON} < 1)"""
+    AND NOT EXISTS (SELECT FROM allowance w WHERE w.account_id = a.id
+                    AND CASE w.kind WHEN 'at_once' THEN false ELSE {FREE_SOON} < 1 END)"""
 
 # The jobs of others that were claimed within `soon` seconds and may need keys of the asker's.
 LATELY = """
@@ -24,21 +26,24 @@ LATELY = """
     WHERE l.service = %(service)s
       AND (%(key_set)s::text IS NULL OR o.key_set IS NULL OR o.key_set = %(key_set)s)"""
 
-# For a statement that claims: the permits that usable accounts will have within `soon` seconds. The asker's
-# share of slots is its own, whoever holds them now: what others have claimed lately, and the claim takes off,
-# does not wait for it.
+# For a statement that claims: the permits that usable accounts will have within `soon` seconds. What the
+# asker has under way is its own affair. So is its share of slots, whoever holds them now: what others have
+# claimed lately, and the claim takes off, does not wait for it.
 HEADROOM = f"""
 headroom AS MATERIALIZED (
-    SELECT greatest(coalesce(sum(greatest(free, 0)), 0), CASE WHEN sum(part) > 0 THEN sum(part) + ({LATELY})
-                    END)::bigint AS permits
+    SELECT greatest(coalesce(sum(f.free), 0), CASE WHEN sum(f.share) > 0 THEN sum(f.share) + ({LATELY}) END
+                   )::bigint AS permits
     FROM (
-        SELECT min(f.free) AS free, CASE WHEN bool_or(w.kind = 'at_once')
-               THEN min(CASE w.kind WHEN 'at_once' THEN {SHARED_PART} ELSE f.free END) END AS part
-        FROM account a JOIN allowance w ON w.account_id = a.id CROSS JOIN LATERAL (
-            SELECT floor({FREE_SOON}) AS free) f
-        WHERE a.service = %(service)s
-          AND a.rest_until <= {NOW} + %(soon)s
-          AND EXISTS (SELECT FROM key k WHERE k.account_id = a.id AND k.state = 'active'
-                      AND {USABLE_BY_ASKER})
-        GROUP BY a.id) f)
+        SELECT greatest(min(n.free), 0) AS free,
+               greatest(least(min(n.free), coalesce(min(n.part) FILTER (WHERE n.others > 0), 0)), 0) AS share
+        FROM (
+            SELECT a.id, r.part, r.others, floor(
+                CASE w.kind WHEN 'at_once' THEN greatest(r.room, r.part) ELSE {FREE_SOON} END) AS free
+            FROM account a JOIN allowance w ON w.account_id = a.id
+                LEFT JOIN LATERAL ({room_of("0")}) r ON w.kind = 'at_once'
+            WHERE a.service = %(service)s
+              AND a.rest_until <= {NOW} + %(soon)s
+              AND EXISTS (SELECT FROM key k WHERE k.account_id = a.id AND k.state = 'active'
+                          AND {USABLE_BY_ASKER})) n
+        GROUP BY n.id) f)
 """

@@ -51,10 +51,10 @@ def room_of(own: str) -> str:
     share only what is due to who has waited a turn, if it has not waited as long itself.
     """
     return f"""
-    SELECT least(s.free, greatest(s.free - s.owed, least(s.free - s.due, greatest(s.part, 1) - {own})))
+    SELECT least(f.free, greatest(f.free - s.owed, least(f.free - s.due, greatest(s.part, 1) - s.own)))
              AS room, s.part, s.others
     FROM (
-        SELECT w.amount - coalesce(sum(o.held), 0) - {own} AS free, count(*) AS others,
+        SELECT {own} AS own, coalesce(sum(o.held), 0) AS held, count(*) AS others,
                coalesce(max(o.part), w.amount) AS part,
                coalesce(sum(o.lacks) FILTER (WHERE o.wishes), 0) AS owed,
                coalesce(sum(o.lacks) FILTER (WHERE o.has_waited AND NOT EXISTS (
@@ -64,14 +64,9 @@ def room_of(own: str) -> str:
             SELECT p.*, greatest(greatest(p.part, 1) - p.held, 0) AS lacks FROM (
                 SELECT sum(h.used) AS held, bool_or({IS_WISH}) AS wishes, bool_or({HAS_WAITED}) AS has_waited,
                        w.amount / (1 + count(*) OVER ()) AS part
-                FROM ({OTHERS}) h GROUP BY h.holder) p) o) s"""
+                FROM ({OTHERS}) h GROUP BY h.holder) p) o) s,
+        LATERAL (SELECT w.amount - s.held - s.own AS free) f"""
 
-
-# Of an allowance `w` of slots: how many the asker may claim for. Its calls under way are its own affair.
-FREE_SLOTS = f"(SELECT greatest(r.room, r.part) FROM ({room_of('0')}) r)"
-
-# Of an allowance `w` of slots: the asker's share of what others have too.
-SHARED_PART = f"(SELECT CASE WHEN r.others > 0 THEN r.part ELSE 0 END FROM ({room_of('0')}) r)"
 
 # Of an allowance `w` of slots: until when the asker's wish counts. Its turn is
 # counted from when it was first said, however often that was.
