@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from uuid import UUID
 
 import psycopg
@@ -217,7 +218,7 @@ def claim(
     locked: Collection[bytes] = (),
     keyless: bool = False,
 ) -> Claimed:
-    """Take up to `n` due jobs of the service, and no more than its usable keys have headroom for.
+    """Take up to `n` due jobs of the service, oldest first, no more than its usable keys have headroom for.
 
     Headroom: the permits that the worker's keys will have within `soon_seconds`, less the jobs that wait for
     one. `waiting`: how many of its own do. Others' jobs are taken to wait when they were claimed that lately;
@@ -239,6 +240,7 @@ def claim(
     with psycopg.RawCursor(conn) as cursor:
         rows = cursor.execute(_CLAIM, [asked[name] for name in _ASKED]).fetchall()
     claims = [Claim(row[1], worker, *row[2:]) for row in rows if row[1] is not None]
+    claims.sort(key=attrgetter("id"))
     return Claimed(claims, room=rows[0][0] if rows else 0)
 
 
