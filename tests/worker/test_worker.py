@@ -19,7 +19,7 @@ from store.claims import Claim, Settlement
 from store.jobs import NewJob
 from store.states import Status
 from store.workers import Pulse
-from worker import connections, permits, writer
+from worker import connections, outlook, writer
 from worker import worker as module
 from worker.work import Work
 from worker.worker import Worker
@@ -677,7 +677,7 @@ def test_an_answer_that_was_cut_off_with_its_worker_is_used_by_the_next_one(
     """It is stored when the next worker has looked already and stands in line to ask the same."""
     monkeypatch.setattr(writer, "AWAY_SECONDS", (0.05,))
     monkeypatch.setattr(connections, "LONGEST_WAIT_SECONDS", 0.2)
-    for one in (module, permits):  # the next worker stands in line for long
+    for one in (module, outlook):  # the next worker stands in line for long
         monkeypatch.setattr(one, "SOON_SECONDS", 6.0)
     a_key(db, "2/6s")
     a_list(db, 2)
