@@ -19,6 +19,7 @@ from psycopg.adapt import PyFormat, Transformer
 
 from bench import filler, place
 from bench.figure import Measured
+from deploy.parts import PartFailed
 from store import answers, calls, claims, database, workers
 from store.claims import Settlement
 from store.embedded.binaries import wheel
@@ -30,6 +31,7 @@ PROCESSES = 4
 BATCH = 50
 SECONDS = 6.0
 JOBS = 400_000
+LONGEST_REASON = 1000
 RESULT = '{"values": {"name": "' + "x" * 1000 + '"}}'
 
 
@@ -37,33 +39,35 @@ def queue_vs_pgbench() -> Measured:
     """Rows per second of 4 processes of ours over those of 4 clients of pgbench, in turns."""
     ratios, notes = [], []
     for _ in range(ROUNDS):
-        theirs, ours = _rate(_pgbench), _rate(_processes)
+        theirs, ours = _rate(pgbench), _rate(processes)
         ratios.append(ours / theirs)
         notes.append(f"store: {ours:,.0f} rows/s, pgbench: {theirs:,.0f}")
     return Measured.median(ratios, *notes)
 
 
-def _rate(run: Callable[[str], None]) -> float:
+def _rate(run: Callable[[str, float], None]) -> float:
     """Jobs settled per second from a full table."""
     with place.database() as url, database.connect(url, "sluice bench") as conn:
         filler.a_list(conn, "bench", JOBS)
         conn.execute("VACUUM ANALYZE")
-        run(url)
+        run(url, SECONDS)
         row = conn.execute("SELECT count(*) FROM job WHERE status = 'done'").fetchone()
         assert row
         assert 0 < row[0] < JOBS, f"{row[0]} of {JOBS} jobs were settled"
         return int(row[0]) / SECONDS
 
 
-def _processes(url: str) -> None:
-    command = [sys.executable, "-m", "bench.claim_settle", url, str(SECONDS)]
+def processes(url: str, seconds: float) -> None:
+    """Ours: claim and settle the filler's jobs at this database for so long."""
+    command = [sys.executable, "-m", "bench.claim_settle", url, str(seconds)]
     parts = [subprocess.Popen(command, cwd=place.VAR.parent.parent) for _ in range(PROCESSES)]
     for part in parts:
         if part.wait():
             raise subprocess.CalledProcessError(part.returncode, command)
 
 
-def _pgbench(url: str) -> None:
+def pgbench(url: str, seconds: float) -> None:
+    """Theirs: the same statements with the same values. Raises `PartFailed` with what pgbench says."""
     with database.connect(url, "sluice bench") as conn:
         values = _values(_worker(conn))
     binaries = wheel()
@@ -71,10 +75,14 @@ def _pgbench(url: str) -> None:
         script = Path(folder) / "claim_settle.sql"
         script.write_text(_script(), encoding="utf-8")
         command: list[str | Path] = [binaries.program("pgbench"), "-n", "-M", "prepared", "-f", script]
-        command += ["-c", str(PROCESSES), "-j", str(PROCESSES), "-T", f"{SECONDS:.0f}"]
+        command += ["-c", str(PROCESSES), "-j", str(PROCESSES), "-T", f"{seconds:.0f}"]
         for name, value in values.items():
             command += ["-D", f"{name}={value}"]
-        subprocess.run([*command, url], env=binaries.environment(), check=True, capture_output=True)
+        ran = subprocess.run(
+            [*command, url], env=binaries.environment(), check=False, capture_output=True, text=True
+        )
+    if ran.returncode:
+        raise PartFailed(f"pgbench failed:\n{ran.stderr[-LONGEST_REASON:]}".rstrip())
 
 
 def _script() -> str:

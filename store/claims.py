@@ -72,7 +72,7 @@ suspect AS MATERIALIZED (
 due AS MATERIALIZED (
     SELECT j.id, turn.run_seconds FROM turn CROSS JOIN LATERAL (
         SELECT id FROM job WHERE list_id = turn.id AND status = 'pending' AND losses < {SUSPECT_LOSSES}
-          AND run_at <= now() ORDER BY run_at, id LIMIT (SELECT %(n)s) FOR UPDATE SKIP LOCKED) j
+          AND run_at <= now() ORDER BY run_at, id LIMIT (SELECT %(n)s::bigint) FOR UPDATE SKIP LOCKED) j
     LIMIT (SELECT least(room.jobs - s.n, gate.jobs - s.n - (SELECT count(*) FROM test))
            FROM room, gate, (SELECT count(*) AS n FROM suspect) s)),
 taken AS (SELECT * FROM test UNION ALL SELECT * FROM suspect UNION ALL SELECT * FROM due),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -28,8 +30,8 @@ class Files:
     def read(self, folder: str, member: str) -> bytes:
         """The bytes of a member of the folder. Raises `CallFailed` with what is wrong with it."""
         try:
-            path, rest = self._split(folder, member)
-            return self._archive(path).read(rest) if rest else self._whole(path)
+            path, about, rest = self._split(folder, member)
+            return self._archive(path, about).read(rest) if rest else self._whole(path)
         except BadMember as error:
             raise CallFailed(error.cause, str(error)) from None
         except KeyError:
@@ -37,19 +39,20 @@ class Files:
         except OSError as error:
             raise CallFailed("not_available", f"{member} cannot be read: {error.strerror}.") from None
 
-    def _split(self, folder: str, member: str) -> tuple[Path, str]:
+    def _split(self, folder: str, member: str) -> tuple[Path, os.stat_result, str]:
         """The file on disk, and the way on within it when it is an archive. Links stay below the root."""
         if self._root is None:
             raise CallFailed("not_available", "SLUICE_FILINGS_ROOT is not set for this worker.")
         path, parts = self._root / folder, member.split("/")
         for place, part in enumerate(parts, 1):
             path = path / part
-            if not path.is_dir():
+            about = path.stat()
+            if not stat.S_ISDIR(about.st_mode):
                 if not path.resolve().is_relative_to(self._root):
                     raise CallFailed("not_available", f"{member} lies outside SLUICE_FILINGS_ROOT.")
-                if path.exists() and not path.is_file():
+                if not stat.S_ISREG(about.st_mode):
                     break
-                return path, "/".join(parts[place:])
+                return path, about, "/".join(parts[place:])
         raise CallFailed("not_available", f"{member} is no file.")
 
     def _whole(self, path: Path) -> bytes:
@@ -59,8 +62,7 @@ class Files:
             raise BadMember("too_large", f"It exceeds the {MEMBER_BYTES_ALLOWED // MEGABYTE} MB allowed.")
         return data
 
-    def _archive(self, path: Path) -> Archive:
-        about = path.stat()
+    def _archive(self, path: Path, about: os.stat_result) -> Archive:
         identity = path, about.st_mtime_ns, about.st_size
         with self._lock:
             if identity not in self._open:
